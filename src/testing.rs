@@ -6,6 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fingerprint::given_runs;
+use crate::storefile::meta::identify;
+use crate::storefile::still_file::StillFile;
 use crate::sys::storage::Storage;
 pub use crate::sys::{Map, storage};
 use crate::{
@@ -178,6 +181,46 @@ impl Options {
         watch: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<ApplyReport> {
         apply_delta(delta, copy, self.open_options(), watch)
+    }
+}
+
+/// A run above those that a store of fingerprints has.
+#[derive(Debug, Clone, Default)]
+pub struct GivenRun {
+    /// Hashes of the keys that came, which no run below has.
+    pub came: Vec<u64>,
+    /// Hashes of the keys that went, which the runs below have.
+    pub went: Vec<u64>,
+    /// The cursor: entries of hashes below this are in the run below, and don't count any more.
+    pub begin: u64,
+}
+
+impl Options {
+    /// Gives a closed store of fingerprints more runs, the oldest first. Nothing checks that they are true.
+    pub fn add_runs(&self, path: impl AsRef<Path>, runs: &[GivenRun]) -> Result<()> {
+        let options = self.open_options();
+        let (file, meta) = identify(options, path.as_ref(), true)?;
+        let Some(space) = meta.header.space() else {
+            return Err(crate::Error::WrongKind {
+                path: path.as_ref().to_owned(),
+                action: "add runs",
+                expected: "fingerprint",
+                got: meta.header.kind,
+            });
+        };
+        let store = StillFile {
+            file: &*file,
+            path: path.as_ref(),
+            header: &meta.header,
+            superblock: &meta.superblock,
+        };
+        let runs = runs.iter().cloned().map(|run| given_runs::GivenRun {
+            came: run.came,
+            went: run.went,
+            begin: run.begin,
+        });
+        let runs: Vec<_> = runs.collect();
+        given_runs::add_runs(store, space, &runs, options.segment_pages as usize)
     }
 }
 

@@ -265,6 +265,7 @@ class Directory:
         require(self.keys <= 16384 * self.segment_pages, "directory: directory_keys")
         require(1 <= self.version <= sequence, "directory: version")
         require(1 <= self.generation <= generation, "directory: directory_generation")
+        self.begin, self.came, self.went = 0, self.keys, 0
 
     def pages(self):
         return (self.segments + 101) // 102
@@ -274,6 +275,22 @@ class Directory:
 
     def end(self):
         return self.end_page
+
+
+class Run(Directory):
+    """A run above the oldest one. Run."""
+
+    def __init__(self, data, sequence, generation):
+        require(len(data) == 104, "run: cut short")
+        came, went = struct.unpack("<QQ", data[32:48])
+        keys = min(MASK, came + went)
+        super().__init__(data[:32] + struct.pack("<Q", keys) + data[48:72], sequence, generation)
+        require(self.segments, "run: segments")
+        self.came, self.went = came, went
+        self.begin, begun_with, arrived, reserved = struct.unpack("<QQQQ", data[72:])
+        require(begun_with == 0 or begun_with >= keys, "run: begun_with")
+        require(begun_with or not arrived, "run: arrived")
+        require(reserved == 0, "run: reserved")
 
 
 class Section:
@@ -329,9 +346,9 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
-        if flags & ~7:
-            raise Newer(f"superblock flags {flags & ~7:#x} of a newer version")
-        known = flags & ~4
+        if flags & ~15:
+            raise Newer(f"superblock flags {flags & ~15:#x} of a newer version")
+        known = flags & ~(12 if header.kind == FINGERPRINT else 4)
         require(known in (0, 1) or known == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
@@ -375,12 +392,19 @@ class Superblock:
             require(at + 8 <= length, "length")
             self.moment, at = int.from_bytes(data[at:at + 8], "little"), at + 8
             require(self.moment, "moment")
+        self.runs, self.set_version = [], self.directory and self.directory.version
+        if flags & 8:
+            at = self.take_runs(data, at, header, taken)
         self.label = None
         if header.has_label:
             require("everseen.label" in self.writers, "label")
             self.label = self.writers.pop("everseen.label")[1]
         parts = self.layers + [self.directory] if self.directory else self.layers
-        total = min(MASK, sum(part.keys for part in parts))
+        total = sum(part.keys for part in parts)
+        for run in self.runs:
+            require(self.partly_merged or run.went <= total, "run: went")
+            total += run.came - run.went
+        total = min(MASK, total)
         require(self.partly_merged or keys == total, "keys")
         require(zeros(data[at:]), "length")
         if header.kind == FINGERPRINT:
@@ -392,6 +416,25 @@ class Superblock:
             require(layer.probes == header.probes, "layers: probes")
             require(layer.capacity == header.capacity, "layers: capacity")
             require(header.kind != COUNTING or layer.first_page >= 64, "layers: no journal")
+
+    def take_runs(self, data, at, header, taken):
+        """Reads the run table, and returns where it ends. Run table."""
+        require(at + 16 <= len(data), "length")
+        count, reserved, self.set_version = struct.unpack("<IIQ", data[at:at + 16])
+        require(1 <= count <= 24, "run_count")
+        require(reserved == 0, "run table: reserved")
+        at += 16
+        for _ in range(count):
+            run = Run(data[at:at + 104], self.sequence, self.generation + self.partly_merged)
+            self.runs.append(run)
+            at += 104
+        versions = [run.version for run in [self.directory] + self.runs]
+        require(max(versions) <= self.set_version <= self.sequence, "set_version")
+        require(all(run.begin < header.bits for run in self.runs), "run: begin")
+        places = sorted(taken + [copy for run in self.runs for copy in run.copies()])
+        apart = all(end <= start for (_, end), (start, _) in zip(places, places[1:]))
+        require(apart, "run: directory_page")
+        return at
 
 
 def newest_superblock(store, header):
@@ -427,31 +470,91 @@ class Segment:
 
     def __init__(self, data, directory):
         (self.first, self.first_page, self.keys, self.generation, self.pages,
-         reserved) = SEGMENT.unpack(data)
+         self.list) = SEGMENT.unpack(data)
         require(1 <= self.pages <= 2040, "a segment: pages")
         require(32 <= self.first_page < 1 << 50, "a segment: first_page")
         require(self.end_page() <= directory.end_page, "a segment: first_page")
         require(self.keys <= 15232 * self.pages, "a segment: keys")
         require(1 <= self.generation <= directory.generation, "a segment: generation")
-        require(reserved == 0, "a segment: reserved")
+        require(self.list <= 1, "a segment: list")
 
     def end_page(self):
         return self.first_page + self.pages + (self.pages + 509) // 510
 
 
-class Segments:
-    """What a directory names, and the lists in its pages."""
+class Runs:
+    """All runs of a store, the oldest first."""
+
+    def __init__(self, store, superblock, header):
+        directories = [superblock.directory] + superblock.runs
+        self.runs = [RunPages(store, directory, header) for directory in directories]
+        self.faults = [fault for run in self.runs for fault in run.faults]
+        extents = [extent for run in self.runs for extent in run.extents()]
+        if superblock.runs:
+            extents += [copy for directory in directories for copy in directory.copies()]
+            extents += [(section.first_page, section.end())
+                        for section in superblock.sections if section.hashes]
+        extents.sort()
+        apart = all(end <= start for (_, end), (start, _) in zip(extents, extents[1:]))
+        require(apart, "the directory: two segments share a page")
+
+    def check(self):
+        for run in self.runs:
+            run.check()
+        below = set()
+        for run in self.runs if len(self.runs) > 1 else []:
+            came, went = run.counting()
+            require(not came & below and went <= below, "a run contradicts those below it")
+            below = (below | came) - went
+
+    def contains(self, fingerprint):
+        """Looking up."""
+        for run in reversed(self.runs):
+            if run.directory.begin <= fingerprint:
+                if run.went.contains(fingerprint):
+                    return False
+                if run.came.contains(fingerprint):
+                    return True
+        return False
+
+
+class RunPages:
+    """What the directory of a run names."""
 
     def __init__(self, store, directory, header):
         self.store, self.owner, self.faults = store, header.page_owner, []
-        self.space = header.bits
-        self.segments = []
+        self.directory = directory
+        segments = []
         for index in range(directory.pages()):
-            self.segments += self.directory_page(directory, index)
-        self.firsts = [segment.first for segment in self.segments]
-        self.check_directory(directory)
-        self.fences = [None] * len(self.segments)
-        self.lists = {}
+            segments += self.directory_page(directory, index)
+        lists = [segment.list for segment in segments]
+        most = 1 if isinstance(directory, Run) else 0
+        require(lists == sorted(lists) and max(lists, default=0) <= most, "a segment: list")
+        self.came, self.went = (Segments(store, [one for one in segments if one.list == which],
+                                         directory, header) for which in (0, 1))
+        pages = sum(end - start for start, end in self.extents())
+        require(pages == directory.segment_pages, "the directory: segment_pages")
+        for segments, count in ((self.came, directory.came), (self.went, directory.went)):
+            keys = sum(segment.keys for segment in segments.segments)
+            require(keys >= count if directory.begin else keys == count,
+                    "the directory: directory_keys")
+
+    def extents(self):
+        return [(segment.first_page, segment.end_page())
+                for segments in (self.came, self.went) for segment in segments.segments]
+
+    def check(self):
+        self.came.check()
+        self.went.check()
+
+    def counting(self):
+        """The fingerprints of both lists that count, as many as the run says."""
+        begin = self.directory.begin
+        came, went = ({one for one in segments.all() if one >= begin}
+                      for segments in (self.came, self.went))
+        require((len(came), len(went)) == (self.directory.came, self.directory.went),
+                "a run: came, went")
+        return came, went
 
     def directory_page(self, directory, index):
         """The entries of a page, from the first copy in which it is whole."""
@@ -470,17 +573,24 @@ class Segments:
         require(found, "; ".join(self.faults[-2:]))
         return found[0]
 
-    def check_directory(self, directory):
+
+class Segments:
+    """The segments of a list of a run, and what is in their pages."""
+
+    def __init__(self, store, segments, directory, header):
+        self.store, self.owner, self.space = store, header.page_owner, header.bits
+        self.segments = segments
+        self.firsts = [segment.first for segment in segments]
         rising = all(one < other for one, other in zip(self.firsts, self.firsts[1:]))
-        require(rising and self.firsts[:1] in ([], [0]), "the directory: first")
+        require(rising and all(one <= directory.begin for one in self.firsts[:1]),
+                "the directory: first")
         require(all(first < self.space for first in self.firsts), "the directory: first")
-        extents = sorted((segment.first_page, segment.end_page()) for segment in self.segments)
-        apart = all(end <= start for (_, end), (start, _) in zip(extents, extents[1:]))
-        require(apart, "the directory: two segments share a page")
-        pages = sum(end - start for start, end in extents)
-        keys = sum(segment.keys for segment in self.segments)
-        require(pages == directory.segment_pages, "the directory: segment_pages")
-        require(keys == directory.keys, "the directory: directory_keys")
+        self.fences = [None] * len(self.segments)
+        self.lists = {}
+
+    def all(self):
+        return (one for index, segment in enumerate(self.segments)
+                for place in range(segment.pages) for one in self.list(index, place))
 
     def end(self, index):
         """Where a segment's range ends."""
@@ -772,10 +882,11 @@ class Store:
         refuse_half_applied(self, self.header, self.superblock)
         self.layers = self.superblock.layers
         directory, self.segments = self.superblock.directory, None
-        for part in self.layers + self.superblock.sections + ([directory] if directory else []):
+        parts = self.layers + self.superblock.sections + self.superblock.runs
+        for part in parts + ([directory] if directory else []):
             require(self.length >= part.end() * PAGE, "cut short: pages are missing")
         if directory:
-            self.segments = Segments(self, directory, self.header)
+            self.segments = Runs(self, self.superblock, self.header)
         kept = {section.kind: section.read(self) for section in self.superblock.sections}
         self.exempt = kept.get(EXEMPT_SECTION, set())
         self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
@@ -905,7 +1016,7 @@ class Store:
         """What was read is of the directory that was read. Room and reuse."""
         if self.segments:
             reused = int.from_bytes(self.read(4096, 8), "little")
-            require(reused <= self.superblock.directory.version,
+            require(reused <= self.superblock.set_version,
                     f"passed: pages are used again up to version {reused}")
 
     def check_pages(self):

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::SuperblockFault;
-use super::superblock::wrong;
+use super::superblock_parts::wrong;
 use crate::codec::{Decoder, Encoder};
 
 /// Maximum bytes of a commit's tag.

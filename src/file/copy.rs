@@ -138,9 +138,9 @@ pub(crate) fn digest_of(number: u64, header: &[u8]) -> u64 {
 /// Returns the superblocks of a copy: the store's newest one, which expects no log, and a duplicate as its predecessor,
 /// so that damage to one loses nothing. They differ in [`slot`](Superblock::slot).
 pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
-    let first_named = store.directory.map_or(0, |directory| directory.version);
+    let first_named = store.set_version();
     let newest = Superblock {
-        // The older one must not precede the superblock that first named its directory.
+        // The older one must not precede the superblock that first named its segments.
         sequence: store.sequence.max(1 + first_named),
         log_expected: false,
         partly_merged: None,

@@ -86,7 +86,7 @@ impl DirectoryRef {
         Some(found.check(sequence, generation).map(|()| found))
     }
 
-    fn check(&self, sequence: u64, generation: u64) -> Result<(), SuperblockFault> {
+    pub(super) fn check(&self, sequence: u64, generation: u64) -> Result<(), SuperblockFault> {
         let wrong = |field, expected, got| {
             Err(SuperblockFault::Field {
                 field,

@@ -14,10 +14,12 @@ pub(crate) mod journal;
 pub(crate) mod label;
 pub(crate) mod layer;
 pub(crate) mod layout;
+pub(crate) mod run_table;
 pub(crate) mod section;
 pub(crate) mod section_hashes;
 pub(crate) mod superblock;
 mod superblock_flags;
+mod superblock_parts;
 #[cfg(test)]
 mod tests;
 
@@ -29,5 +31,6 @@ pub(crate) use header::Header;
 pub(crate) use intent::Intent;
 pub(crate) use journal::Journal;
 pub(crate) use layer::Layer;
+pub(crate) use run_table::{Run, RunTable};
 pub(crate) use section::{Section, SectionKind};
 pub(crate) use superblock::{CommitEntry, Superblock};

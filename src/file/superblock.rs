@@ -11,9 +11,15 @@ use super::directory_ref::DIRECTORY_REF_BYTES;
 use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
+use super::run_table::MOST_TABLE_BYTES;
 use super::section::{MAX_SECTIONS, SECTION_BYTES};
-use super::superblock_flags::{FLAG_LOG_EXPECTED, FLAG_MOMENT, expect_known, is_partly_merged};
-use super::{DirectoryRef, Header, Journal, Layer, Section, SectionKind, SuperblockFault};
+use super::superblock_flags::FLAG_LOG_EXPECTED;
+use super::superblock_parts::{
+    check_front, take_directory, take_end, take_layers, take_sections, wrong_field,
+};
+use super::{
+    DirectoryRef, Header, Journal, Layer, Run, RunTable, Section, SectionKind, SuperblockFault,
+};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::MAX_LAYERS;
@@ -36,8 +42,8 @@ pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
 const _: () = assert!(SUPERBLOCK_CRC_OFFSET + 4 == SUPERBLOCK_LENGTH_OFFSET);
-// Only stores of layers have a layer table, and only those of fingerprints a directory.
-const _: () = assert!(DIRECTORY_REF_BYTES <= MAX_LAYERS as usize * LAYER_BYTES);
+// Only stores of layers have a layer table, and only those of fingerprints a directory and runs.
+const _: () = assert!(DIRECTORY_REF_BYTES + MOST_TABLE_BYTES <= MAX_LAYERS as usize * LAYER_BYTES);
 // The moment has no room of its own: it takes that of sections which no store has yet.
 const _: () = assert!(MOMENT_BYTES <= (MAX_SECTIONS - SECTION_KINDS) * SECTION_BYTES);
 
@@ -65,6 +71,8 @@ pub(crate) struct Superblock {
     /// salts of all logs whose keys are in the pages. The next log names it. 0 if there was none yet, or if builds that
     /// knew of no moments wrote the store.
     pub(crate) moment: u64,
+    /// Only in a store of fingerprints with runs above the oldest one, whose directory is `directory`.
+    pub(crate) runs: Option<RunTable>,
 }
 
 impl Superblock {
@@ -74,33 +82,44 @@ impl Superblock {
     }
 
     fn keys_in_pages(&self) -> u64 {
-        let directory = self.directory.map_or(0, |directory| directory.keys);
-        self.layers
-            .iter()
-            .fold(directory, |sum: u64, layer| sum.saturating_add(layer.keys))
+        let runs = self.sum_of_runs().unwrap_or(0);
+        let layers = self.layers.iter();
+        layers.fold(runs, |sum: u64, layer| sum.saturating_add(layer.keys))
     }
 
     /// Returns the bytes a file needs to hold all layers and sections.
     pub(crate) fn end_offset(&self) -> u64 {
         let ends = self.named().into_iter().map(|pages| pages.end);
-        let directory = self.directory.map_or(FIRST_PAGE, |found| found.end_page);
-        page_offset(ends.fold(directory, u64::max))
+        let directories = self.directories().map(|found| found.end_page);
+        page_offset(ends.chain(directories).fold(FIRST_PAGE, u64::max))
     }
 
     /// Returns the bytes that hold the filter.
     pub(crate) fn filter_bytes(&self) -> u64 {
         match self.directory {
-            Some(directory) => directory.pages * PAGE_BYTES as u64,
+            Some(_) => self.segment_pages() * PAGE_BYTES as u64,
             None => self.end_offset(),
         }
     }
 
-    /// Returns the page numbers of all layers and sections, and of a directory, but not of its segments.
+    /// Returns the directories of all runs, the oldest first.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &DirectoryRef> {
+        let younger = self.runs().iter().map(|run: &Run| &run.directory);
+        self.directory.iter().chain(younger)
+    }
+
+    /// Returns how many pages the segments of all runs have.
+    pub(crate) fn segment_pages(&self) -> u64 {
+        let pages = self.directories().map(|directory| directory.pages);
+        pages.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the page numbers of all layers and sections, and of directories, but not of their segments.
     pub(crate) fn named(&self) -> Vec<Range<u64>> {
         let layers = self.layers.iter().map(Layer::numbers);
-        let directory = self.directory.iter().flat_map(DirectoryRef::copies);
+        let directories = self.directories().flat_map(DirectoryRef::copies);
         layers
-            .chain(directory)
+            .chain(directories)
             .chain(self.sections.iter().map(Section::numbers))
             .filter(|pages| !pages.is_empty())
             .collect()
@@ -163,6 +182,9 @@ impl Superblock {
         let mut out = Encoder::new(&mut bytes);
         if self.moment != 0 {
             out.u64(self.moment);
+        }
+        if let Some(table) = &self.runs {
+            table.encode(&mut out);
         }
         let length = bytes.len();
         // One byte more would lie in the other superblock, or in the first page.
@@ -242,14 +264,10 @@ impl Superblock {
         let keys = input.u64()?;
         let commit_sequence = input.u64()?;
         let flags = input.u32()?;
-        let layer_count = input.u32()?;
-        let commit_count = input.u32()?;
-        let section_count = input.u32()?;
-        let checked = expect_known(flags)
-            .and_then(|()| check_counters(sequence, generation, commit_sequence));
-        let checked = checked.and_then(|()| check_counts(layer_count, section_count));
-        let checked = checked.and_then(|()| is_partly_merged(flags, header.kind));
-        let partly_merged = match checked {
+        let (layer_count, commit_count, section_count) = (input.u32()?, input.u32()?, input.u32()?);
+        let counters = (sequence, generation, commit_sequence);
+        let counts = (layer_count, section_count);
+        let partly_merged = match check_front((flags, header.kind), counters, counts) {
             Ok(is_partly_merged) => is_partly_merged.then_some(keys),
             Err(fault) => return Some(Err(fault)),
         };
@@ -263,8 +281,7 @@ impl Superblock {
             Ok(directory) => directory,
             Err(fault) => return Some(Err(fault)),
         };
-        let others = (layers.as_slice(), directory.as_ref());
-        let sections = match take_sections(input, section_count, others)? {
+        let sections = match take_sections(input, section_count, (&layers, directory.as_ref()))? {
             Ok(sections) => sections,
             Err(fault) => return Some(Err(fault)),
         };
@@ -272,8 +289,8 @@ impl Superblock {
             Ok(commits) => commits,
             Err(fault) => return Some(Err(fault)),
         };
-        let moment = match take_end(input, flags)? {
-            Ok(moment) => moment,
+        let (moment, runs) = match take_end(input, flags, newest)? {
+            Ok(end) => end,
             Err(fault) => return Some(Err(fault)),
         };
         let superblock = Self {
@@ -287,11 +304,14 @@ impl Superblock {
             sections,
             commits,
             moment,
+            runs,
         };
-        if superblock.keys() != keys {
-            return wrong("keys", "the sum over the layers", keys);
-        }
-        Some(superblock.check_header(header).map(|()| superblock))
+        let checked = superblock.check_runs(header.space());
+        let checked = checked.and_then(|()| match superblock.keys() == keys {
+            true => superblock.check_header(header),
+            false => wrong_field("keys", "the sum over the layers", keys),
+        });
+        Some(checked.map(|()| superblock))
     }
 
     /// Checks what the header says of the superblock.
@@ -330,131 +350,4 @@ impl Superblock {
             }),
         }
     }
-}
-
-fn check_counters(
-    sequence: u64,
-    generation: u64,
-    commit_sequence: u64,
-) -> Result<(), SuperblockFault> {
-    if generation == 0 || generation > MAX_COUNTER {
-        return wrong_field("generation", "1 to 2^60", generation);
-    }
-    if sequence > MAX_COUNTER {
-        return wrong_field("sequence", "at most 2^60", sequence);
-    }
-    match commit_sequence > MAX_COUNTER {
-        true => wrong_field("commit_sequence", "at most 2^60", commit_sequence),
-        false => Ok(()),
-    }
-}
-
-fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
-    if layers > MAX_LAYERS {
-        return wrong_field("layer_count", "at most 64", layers.into());
-    }
-    match sections as usize > MAX_SECTIONS {
-        true => wrong_field("section_count", "at most 8", sections.into()),
-        false => Ok(()),
-    }
-}
-
-/// Takes the moment, which nothing may follow.
-fn take_end(input: &mut Decoder<'_>, flags: u32) -> Option<Result<u64, SuperblockFault>> {
-    let moment = match flags & FLAG_MOMENT {
-        0 => 0,
-        _ => input.u64()?,
-    };
-    if flags & FLAG_MOMENT != 0 && moment == 0 {
-        return wrong("moment", "not 0", moment);
-    }
-    match input.rest_is_zero() {
-        true => Some(Ok(moment)),
-        false => wrong("length", "the end of the last writer", u64::MAX),
-    }
-}
-
-fn take_layers(
-    input: &mut Decoder<'_>,
-    count: u32,
-    kind: Kind,
-) -> Option<Result<Vec<Layer>, SuperblockFault>> {
-    let mut layers: Vec<Layer> = Vec::with_capacity(count as usize);
-    for _ in 0..count {
-        let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
-        match Layer::decode(input, least)? {
-            Ok(layer) if layer.cell != kind.cell() => {
-                let (expected, got) = ("that of the kind", layer.cell.run_length(layer.probes));
-                return wrong("run_length", expected, got.into());
-            }
-            Ok(layer) => layers.push(layer),
-            Err(fault) => return Some(Err(fault)),
-        }
-    }
-    Some(Ok(layers))
-}
-
-fn take_directory(
-    input: &mut Decoder<'_>,
-    kind: Kind,
-    (sequence, generation): (u64, u64),
-) -> Option<Result<Option<DirectoryRef>, SuperblockFault>> {
-    match kind {
-        Kind::Fingerprint => {
-            let directory = DirectoryRef::decode(input, sequence, generation)?;
-            Some(directory.map(Some))
-        }
-        _ => Some(Ok(None)),
-    }
-}
-
-fn take_sections(
-    input: &mut Decoder<'_>,
-    count: u32,
-    (layers, directory): (&[Layer], Option<&DirectoryRef>),
-) -> Option<Result<Vec<Section>, SuperblockFault>> {
-    let mut taken: Vec<Range<u64>> = layers.iter().map(Layer::numbers).collect();
-    taken.extend(directory.into_iter().flat_map(DirectoryRef::copies));
-    let mut sections: Vec<Section> = Vec::with_capacity(count as usize);
-    for _ in 0..count {
-        let last = sections.last().map(|section| section.kind);
-        let section = match Section::decode(input, last)? {
-            Ok(section) => section,
-            Err(fault) => return Some(Err(fault)),
-        };
-        let own = section.numbers();
-        if taken
-            .iter()
-            .any(|pages| pages.start < own.end && own.start < pages.end)
-        {
-            return wrong(
-                "section_page",
-                "apart from layers and others",
-                section.first_page,
-            );
-        }
-        taken.push(own);
-        sections.push(section);
-    }
-    Some(Ok(sections))
-}
-
-pub(super) fn wrong<T>(
-    field: &'static str,
-    expected: &'static str,
-    got: u64,
-) -> Option<Result<T, SuperblockFault>> {
-    Some(wrong_field(field, expected, got))
-}
-
-pub(super) fn wrong_field<T>(
-    field: &'static str,
-    expected: &'static str,
-    got: u64,
-) -> Result<T, SuperblockFault> {
-    Err(SuperblockFault::Field {
-        field,
-        expected,
-        got,
-    })
 }

@@ -6,6 +6,7 @@ use super::intent;
 use super::label::set_label;
 use super::layout::MAX_COUNTER;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
+use super::run_table::MOST_RUNS;
 use super::superblock::{Commits, MAX_TAG, SUPERBLOCK_LENGTH_OFFSET};
 use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
@@ -104,6 +105,41 @@ fn label() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..40)
 }
 
+/// A directory at the end of its pages.
+fn directory_before(end_page: u64, version: u64, generation: u64) -> DirectoryRef {
+    DirectoryRef {
+        places: [end_page - 2, end_page - 1],
+        segments: 1 + end_page % 50,
+        pages: end_page - FIRST_PAGE - 2,
+        keys: end_page,
+        end_page,
+        version,
+        generation,
+    }
+}
+
+/// Runs whose directories lie behind the oldest one's.
+fn runs_behind(end_page: u64, count: u64, begin: u64, version: u64) -> Option<RunTable> {
+    let runs = (0..count).map(|number| Run {
+        directory: DirectoryRef {
+            places: [end_page + 10 * number, end_page + 10 * number + 2],
+            segments: 2,
+            pages: 9,
+            keys: 100 + number,
+            end_page: end_page + 10 * number + 3,
+            version,
+            generation: 1,
+        },
+        went: 3 * number,
+        begin,
+        begun_with: if begin > 0 { 200 } else { 0 },
+        arrived: begin.min(7),
+    });
+    let set_version = version;
+    let runs: Vec<Run> = runs.collect();
+    (count > 0).then_some(RunTable { set_version, runs })
+}
+
 prop_compose! {
     fn header_and_superblock()(
         header in header(),
@@ -115,6 +151,7 @@ prop_compose! {
         (section, commits, label) in (section(), commits(), label()),
         end_page in FIRST_PAGE + 200..1 << 40,
         moment in prop_oneof![Just(0), any::<u64>()],
+        (run_count, cursor) in (0_u64..=MOST_RUNS as u64, 0.0..1.0_f64),
     ) -> (Header, Superblock) {
         let mut layers: Vec<Layer> = Vec::new();
         for layer in gaps {
@@ -122,26 +159,21 @@ prop_compose! {
             let first_page = least.next_multiple_of(LAYER_ALIGNMENT) + layer.first_page;
             layers.push(Layer { first_page, ..layer });
         }
-        let (mut directory, mut partly_merged) = (None, None);
+        let (mut directory, mut partly_merged, mut runs) = (None, None, None);
         if header.kind == Kind::Fingerprint {
             layers.clear();
             partly_merged = Some(commit_sequence / 3).filter(|keys| log_expected && keys % 2 == 0);
-            directory = Some(DirectoryRef {
-                places: [end_page - 2, end_page - 1],
-                segments: 1 + end_page % 50,
-                pages: end_page - FIRST_PAGE - 2,
-                keys: end_page,
-                end_page,
-                version: sequence.max(1),
-                generation: generation + u64::from(partly_merged.is_some()),
-            });
+            let generation = generation + u64::from(partly_merged.is_some());
+            directory = Some(directory_before(end_page, sequence.max(1), generation));
+            let begin = (header.bits as f64 * cursor * 0.99) as u64;
+            runs = runs_behind(end_page, run_count, begin, sequence.max(1));
         } else if header.kind != Kind::Scalable {
             layers.truncate(1);
             layers[0].pages = header.bits / PAYLOAD_BITS;
             layers[0].probes = header.probes;
             layers[0].capacity = header.capacity;
         }
-        let end = layers.last().map_or(end_page, Layer::end_page);
+        let end = layers.last().map_or(end_page + 10 * run_count, Layer::end_page);
         let sections = section.map(|section| Section {
             first_page: end.next_multiple_of(LAYER_ALIGNMENT) + section.first_page,
             ..section
@@ -158,6 +190,7 @@ prop_compose! {
             sections,
             commits,
             moment,
+            runs,
         };
         let mut header = header;
         if header.has_label() {

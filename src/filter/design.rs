@@ -108,6 +108,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         sections: Vec::new(),
         commits: Commits::new(),
         moment: 0,
+        runs: None,
     }
 }
 

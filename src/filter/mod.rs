@@ -25,7 +25,7 @@ use crate::filter::readahead::Readahead;
 use crate::fingerprint::map_segments::map_segments;
 use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::fingerprint::segment::pages::SegmentPages;
+use crate::fingerprint::run_set::RunSet;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
 use crate::page::Kind;
 use crate::page::write_window::WriteWindow;
@@ -51,7 +51,7 @@ pub(crate) fn has_segments(header: &Header) -> bool {
 pub(crate) enum Filter {
     /// Layers of bits or of counters. A store that does not grow has one.
     Bloom(Vec<Arc<LayerPages>>),
-    Fingerprint(Arc<SegmentPages>),
+    Fingerprint(Arc<RunSet>),
     /// The maps were given up, for good.
     Closed,
 }
@@ -67,7 +67,7 @@ impl Filter {
         pending: &PendingFilter,
     ) -> Result<Self, MapError> {
         let binding = header.binding();
-        let (Some(space), Some(directory)) = (header.space(), &superblock.directory) else {
+        let Some(space) = header.space() else {
             let held = held.map_or(&[][..], Self::layers);
             let layers = bloom::map_layers(file, path, superblock, binding, held)?;
             return Ok(Self::Bloom(layers));
@@ -78,7 +78,7 @@ impl Filter {
         };
         let take = |version| pending.take(version);
         let bound = (space, binding);
-        map_segments(file, path, directory, bound, held, take).map(Self::Fingerprint)
+        map_segments(file, path, superblock, bound, held, take).map(Self::Fingerprint)
     }
 
     /// Refuses a filter whose maps were given up.
@@ -108,7 +108,7 @@ impl Filter {
     }
 
     #[cfg(test)]
-    pub(crate) fn segments(&self) -> Option<&Arc<SegmentPages>> {
+    pub(crate) fn segments(&self) -> Option<&Arc<RunSet>> {
         match self {
             Self::Fingerprint(segments) => Some(segments),
             Self::Bloom(_) | Self::Closed => None,

@@ -8,16 +8,17 @@ use crate::config::damage_policy::OnDamage;
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
-use crate::file::{DirectoryRef, Section, Superblock};
+use crate::file::{DirectoryRef, Run, RunTable, Section, Superblock};
 use crate::fingerprint::aligned_writer::AlignedWriter;
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
-use crate::fingerprint::directory_file::{
-    named, raise_reused, read_directory, read_segment, write_directory,
-};
+use crate::fingerprint::directory_file::{named, raise_reused, read_segment, write_directory};
+use crate::fingerprint::fingerprint_list::ListedFile;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilterUpdate};
+use crate::fingerprint::net_list::{YoungChanges, count_from};
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
@@ -43,17 +44,19 @@ pub(crate) struct FingerprintPass<'a> {
     held: HeldFilter,
     space: FingerprintSpace,
     binding: Binding,
-    /// The newest superblock. The other one names the same directory.
+    /// The newest superblock. The other one names the same segments.
     superblock: Superblock,
     directory: DirectoryRef,
     segments: Vec<Segment>,
+    /// The runs above the oldest one, whose entries the pass merges into that with the changes; the oldest first.
+    young: Vec<RunSegments>,
     /// Sections that the superblock before names, or that this checkpoint has written.
     spared: Vec<Range<u64>>,
     room: Mutex<FreeRoom>,
 }
 
 impl<'a> FingerprintPass<'a> {
-    /// Reads the directory, and makes sure that nothing but it is named, so that all other room is free.
+    /// Reads the directories, and makes sure that nothing but these is named, so that all other room is free.
     pub(crate) fn begin(
         access: PageAccess<'a>,
         (pending, held): (&'a PendingFilter, HeldFilter),
@@ -63,13 +66,18 @@ impl<'a> FingerprintPass<'a> {
     ) -> Result<Self> {
         let file = access.file;
         let binding = file.header.binding();
-        let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
-        let extents = found.segments.iter().map(Segment::extent);
-        let largest = extents.map(|extent| extent.end - extent.start).max();
-        access.expect_memory(largest.unwrap_or(0))?;
         let mut superblock = meta.superblock.clone();
+        let bound = (Some(space), binding);
+        let mut runs = read_runs(&*file.raw, &file.place, &superblock, bound)?;
+        // A segment of each list is in memory at a time.
+        let lists = runs
+            .iter()
+            .flat_map(|run| [List::Came, List::Went].map(|list| run.list(list)));
+        access.expect_memory(lists.map(largest_of).sum())?;
+        let young = runs.split_off(1);
+        let segments = runs.pop().map_or(Vec::new(), |oldest| oldest.segments);
         let other = meta.other.as_ref();
-        if other.is_none_or(|other| other.directory != Some(directory)) {
+        if other.is_none_or(|other| !other.names_the_same(&superblock)) {
             // A process died, or the disk failed, between the two superblocks of a checkpoint.
             superblock.sequence += 1;
             file.write_superblock(&superblock)?;
@@ -82,7 +90,8 @@ impl<'a> FingerprintPass<'a> {
             binding,
             superblock,
             directory,
-            segments: found.segments,
+            segments,
+            young,
             spared: meta.other_sections().iter().map(Section::numbers).collect(),
             room: Mutex::new(FreeRoom::around([])),
         };
@@ -93,14 +102,15 @@ impl<'a> FingerprintPass<'a> {
     /// Makes all room free that the superblocks do not name.
     fn free_room(&mut self) -> Result<()> {
         let file = self.access.file;
-        raise_reused(&*file.raw, &file.place, self.directory.version)?;
+        raise_reused(&*file.raw, &file.place, self.superblock.set_version())?;
         self.room = Mutex::new(FreeRoom::around(self.named()));
         Ok(())
     }
 
     /// Returns the pages that are named.
     pub(crate) fn named(&self) -> Vec<Range<u64>> {
-        let named = named(&self.superblock, &self.segments);
+        let young = self.young.iter().flat_map(|run| &run.segments);
+        let named = named(&self.superblock, self.segments.iter().chain(young));
         named.chain(self.spared.iter().cloned()).collect()
     }
 
@@ -115,8 +125,15 @@ impl<'a> FingerprintPass<'a> {
         self.superblock.sequence + 1
     }
 
-    /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result, without a sync.
-    /// Also returns the filter of the segments if they are new ones.
+    /// Returns how many entries of younger runs the pass merges with the changes.
+    pub(crate) fn young_entries(&self) -> u64 {
+        let entries = self.superblock.runs().iter().map(|run| run.directory.keys);
+        entries.fold(0, u64::saturating_add)
+    }
+
+    /// Merges changes and all younger runs into the oldest, about as many as `merge` says, and writes the segments and the
+    /// directory that result, without a sync: the only run from there on. Also returns the filter of the segments if they
+    /// are new ones.
     ///
     /// A large store is merged in steps. All but the last are published here.
     pub(crate) fn run(
@@ -147,12 +164,13 @@ impl<'a> FingerprintPass<'a> {
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
             if part.end < old.len() && is_enough {
                 let all = merged.iter().chain(&old[part.end..]).copied().collect();
-                self.end_step(all, merge.generation, negative_filter.held())?;
+                let begin = old[part.end].first;
+                self.end_step(all, begin, merge.generation, negative_filter.held())?;
                 (unpublished, is_published) = (0, true);
             }
         }
         // What a step has published has the filter of before, not the one that was made since.
-        let is_new = is_published || merged != self.segments;
+        let is_new = is_published || merged != self.segments || !self.young.is_empty();
         if !is_new && !self.access.state.is_repairing() {
             return Ok((self.directory, None));
         }
@@ -166,11 +184,15 @@ impl<'a> FingerprintPass<'a> {
     fn end_step(
         &mut self,
         segments: Vec<Segment>,
+        begin: u64,
         generation: u64,
         negative_filter: Option<Arc<NegativeFilter>>,
     ) -> Result<()> {
+        // The step took what the younger runs have below here.
+        let runs = self.runs_from(begin)?;
         let directory = self.write_directory(&segments, generation)?;
         let superblock = Superblock {
+            runs,
             sequence: self.next_sequence(),
             log_expected: true,
             directory: Some(directory),
@@ -182,6 +204,39 @@ impl<'a> FingerprintPass<'a> {
         self.free_room()
     }
 
+    /// Returns the runs above the oldest one with all entries from `begin` on.
+    fn runs_from(&self, begin: u64) -> Result<Option<RunTable>> {
+        let mut runs = Vec::with_capacity(self.young.len());
+        for (run, segments) in self.superblock.runs().iter().zip(&self.young) {
+            let begin = begin.max(run.begin);
+            let count = |list| count_from(self.listed(), segments.list(list), begin);
+            let (came, went) = (count(List::Came)?, count(List::Went)?);
+            runs.push(Run {
+                directory: DirectoryRef {
+                    keys: came + went,
+                    ..run.directory
+                },
+                went,
+                begin,
+                ..*run
+            });
+        }
+        let set_version = self.next_sequence();
+        let table = RunTable { set_version, runs };
+        Ok((!table.runs.is_empty()).then_some(table))
+    }
+
+    /// Returns where the entries of younger runs are read from.
+    fn listed(&self) -> ListedFile<'_> {
+        let file = self.access.file;
+        ListedFile {
+            file: &*file.raw,
+            path: &file.place,
+            bound: (self.space, self.binding),
+            salvages: self.access.options.on_damage == OnDamage::NeverSeen,
+        }
+    }
+
     /// Publishes a superblock. `negative_filter` is that of the segments that it names. Returns the newest superblock.
     pub(crate) fn publish(
         &self,
@@ -191,8 +246,7 @@ impl<'a> FingerprintPass<'a> {
         // One that is not newer would not count, and a reader would go on to look where others write.
         assert_eq!(superblock.sequence, self.next_sequence());
         assert!(superblock.generation >= self.superblock.generation);
-        let directory = superblock.directory;
-        let version = directory.map_or(0, |directory| directory.version);
+        let version = superblock.set_version();
         // Another thread may map the directory as soon as it is named.
         self.pending.set(version, negative_filter);
         let named = self.access.file.name_segments(superblock);
@@ -244,7 +298,9 @@ impl<'a> FingerprintPass<'a> {
         pages_at_once: u64,
     ) -> Result<Vec<Segment>> {
         let file = self.access.file;
+        let begin = step.old.get(step.part.start).map_or(0, |one| one.first);
         let mut io = SegmentIo {
+            young: YoungChanges::new(self.listed(), &self.young, begin)?,
             access: self.access,
             room: RoomShare::new(&self.room, pages_at_once),
             changes,
@@ -266,6 +322,15 @@ impl<'a> FingerprintPass<'a> {
 
     fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
         let pages = directory_pages(segments.len() as u64);
+        if pages == 0 {
+            // All that came in younger runs went in others.
+            assert!(!self.young.is_empty());
+            return Ok(DirectoryRef {
+                version: self.next_sequence(),
+                generation,
+                ..DirectoryRef::empty()
+            });
+        }
         let file = self.access.file;
         let mut room = RoomShare::new(&self.room, 0);
         let places = [
@@ -273,8 +338,6 @@ impl<'a> FingerprintPass<'a> {
             take(self.access, &mut room, pages)?,
         ];
         drop(room);
-        // Without segments there is no directory to write, and no place for one.
-        assert!(pages > 0);
         self.access.state.note_written(2 * pages);
         let (version, path) = (self.next_sequence(), &*file.place);
         write_directory(
@@ -314,6 +377,15 @@ fn pages_of<'s>(segments: impl IntoIterator<Item = &'s Segment>) -> u64 {
     extents.map(|extent| extent.end - extent.start).sum()
 }
 
+/// Returns how many pages the largest of some segments takes in the file.
+fn largest_of(segments: &[Segment]) -> u64 {
+    let extents = segments.iter().map(Segment::extent);
+    extents
+        .map(|extent| extent.end - extent.start)
+        .max()
+        .unwrap_or(0)
+}
+
 fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
     room.take(pages).ok_or_else(|| Error::NoSpace {
         action: "find room in",
@@ -326,6 +398,7 @@ struct SegmentIo<'a, 'p, 's> {
     access: PageAccess<'a>,
     room: RoomShare<'p>,
     changes: &'p mut ChangeStream<'s>,
+    young: YoungChanges<'p>,
     changes_at_once: u64,
     generation: u64,
     binding: Binding,
@@ -360,7 +433,9 @@ impl PassIo for SegmentIo<'_, '_, '_> {
         range: Range<u64>,
         changes: &mut OwnedChanges,
     ) -> Result<(), PassFailure> {
-        Ok(self.changes.load(range, changes)?)
+        let end = range.end;
+        self.changes.load(range, changes)?;
+        Ok(self.young.add_to(changes, end)?)
     }
 
     fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), PassFailure> {

@@ -84,8 +84,12 @@ impl<'a> Compaction<'a> {
         let meta = file.read_meta()?;
         let superblock = &meta.superblock;
         let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
-        let both_name_it =
-            meta.other.as_ref().map(|other| other.directory) == Some(Some(directory));
+        let other = meta.other.as_ref();
+        let both_name_it = other.is_some_and(|other| other.names_the_same(superblock));
+        if superblock.runs.is_some() {
+            // The next checkpoint that has changes merges all runs into one.
+            return Ok(false);
+        }
         let mut segments =
             read_directory(&*file.raw, &file.place, &directory, (space, self.binding))?.segments;
         let mut room = free_room(&meta, &segments);
@@ -210,7 +214,8 @@ impl<'a> Compaction<'a> {
             let first_page = self.take(room, draft.pages_in_file())?;
             let (piece, bytes) = draft.place(self.binding, first_page, segment.generation);
             self.write(&bytes, first_page)?;
-            pieces.push(piece);
+            let list = segment.list;
+            pieces.push(Segment { list, ..piece });
         }
         // A page that is in no piece would be lost.
         assert_eq!(begin, segment.pages as usize);

@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
 use crate::file::layout::{REUSED_OFFSET, page_offset};
-use crate::file::{DirectoryRef, FormatError, Superblock};
-use crate::fingerprint::segment::directory::{check, decode_page, encode};
-use crate::fingerprint::segment::entry::Segment;
+use crate::file::{DirectoryRef, FormatError, Run, Superblock};
+use crate::fingerprint::segment::directory::{check, check_lists, decode_page, encode};
+use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::reuse::before_writing;
 use crate::page::fingerprint_space::FingerprintSpace;
@@ -23,12 +23,46 @@ pub(crate) struct ReadDirectory {
     pub(crate) damaged: Vec<SegmentFault>,
 }
 
-/// Reads and checks the directory that a superblock names. A page that is damaged is read from the other copy.
+/// Reads and checks the directory of the oldest run. A page that is damaged is read from the other copy.
 pub(crate) fn read_directory(
     file: &dyn StorageFile,
     path: &Path,
     directory: &DirectoryRef,
     (space, binding): (FingerprintSpace, Binding),
+) -> Result<ReadDirectory> {
+    let found = read_entries(file, path, directory, binding)?;
+    match check_whole(directory, &found.segments, space) {
+        Ok(()) => Ok(found),
+        Err(fault) => Err(Error::Format {
+            path: path.to_owned(),
+            source: fault.into(),
+        }),
+    }
+}
+
+/// Reads and checks the directory of a run above the oldest one.
+pub(crate) fn read_run_directory(
+    file: &dyn StorageFile,
+    path: &Path,
+    run: &Run,
+    (space, binding): (FingerprintSpace, Binding),
+) -> Result<ReadDirectory> {
+    let found = read_entries(file, path, &run.directory, binding)?;
+    match check_whole_run(run, &found.segments, space) {
+        Ok(()) => Ok(found),
+        Err(fault) => Err(Error::Format {
+            path: path.to_owned(),
+            source: fault.into(),
+        }),
+    }
+}
+
+/// Reads a directory and checks its pages, but not what they say together.
+fn read_entries(
+    file: &dyn StorageFile,
+    path: &Path,
+    directory: &DirectoryRef,
+    binding: Binding,
 ) -> Result<ReadDirectory> {
     let failed = |fault: SegmentFault| Error::Format {
         path: path.to_owned(),
@@ -62,7 +96,6 @@ pub(crate) fn read_directory(
         };
         found.segments.extend(segments);
     }
-    check_whole(directory, &found.segments, space).map_err(failed)?;
     Ok(found)
 }
 
@@ -102,6 +135,36 @@ pub(crate) fn check_whole(
     }
 }
 
+/// Checks all segments of a run together: their order, and what the run table says of their sums.
+pub(crate) fn check_whole_run(
+    run: &Run,
+    segments: &[Segment],
+    space: FingerprintSpace,
+) -> Result<(), SegmentFault> {
+    check_lists(segments, space, run.begin)?;
+    let went = segments.partition_point(|one| one.list == List::Came);
+    let (came, went) = segments.split_at(went);
+    let (came, went) = (sums_of(came), sums_of(went));
+    if came.0 + went.0 != run.directory.pages {
+        return Err(SegmentFault::Field {
+            field: "pages",
+            expected: "what the run's segments have",
+            got: run.directory.pages,
+        });
+    }
+    for (expected, got) in [(run.came(), came.1), (run.went, went.1)] {
+        // Entries below the cursor are still in their segments.
+        let is_right = match run.begin {
+            0 => expected == got,
+            _ => expected <= got,
+        };
+        if !is_right {
+            return Err(SegmentFault::Keys { expected, got });
+        }
+    }
+    Ok(())
+}
+
 /// Returns the pages and the fingerprints of all segments.
 fn sums_of(segments: &[Segment]) -> (u64, u64) {
     segments.iter().fold((0, 0), |(pages, keys), segment| {
@@ -121,11 +184,40 @@ fn read_pages(
     Ok(bytes)
 }
 
-/// Writes both copies of a directory to pages that nothing names, without a sync, and returns what a superblock of this
-/// sequence says of it. `end_page` is the end of all pages of segments.
+/// Writes both copies of the oldest run's directory to pages that nothing names, without a sync, and returns what a
+/// superblock of this sequence says of it. `end_page` is the end of all pages of segments.
 pub(crate) fn write_directory(
     file: &dyn StorageFile,
     path: &Path,
+    binding: Binding,
+    segments: &[Segment],
+    places: [u64; 2],
+    numbers: (u64, u64),
+) -> Result<DirectoryRef> {
+    // Segments leave no gap: each ends where the next one begins.
+    assert!(segments.first().is_none_or(|front| front.first == 0));
+    // What went would be in no run below.
+    assert!(segments.iter().all(|one| one.list == List::Came));
+    write_entries((file, path), binding, segments, places, numbers)
+}
+
+/// Does the same with the directory of a run above the oldest one, whose entries count from `begin` on. Its `keys` are all
+/// entries of its segments.
+pub(crate) fn write_run_directory(
+    to: (&dyn StorageFile, &Path),
+    binding: Binding,
+    (segments, begin): (&[Segment], u64),
+    places: [u64; 2],
+    numbers: (u64, u64),
+) -> Result<DirectoryRef> {
+    let mut lists = segments.chunk_by(|one, next| one.list == next.list);
+    assert!(lists.all(|list| list[0].first <= begin), "a gap in a run");
+    assert!(!segments.is_empty());
+    write_entries(to, binding, segments, places, numbers)
+}
+
+fn write_entries(
+    (file, path): (&dyn StorageFile, &Path),
     binding: Binding,
     segments: &[Segment],
     places: [u64; 2],
@@ -180,25 +272,26 @@ pub(crate) fn repair_reused(
     path: &Path,
     superblock: &Superblock,
 ) -> Result<()> {
-    let Some(directory) = &superblock.directory else {
+    if superblock.directory.is_none() {
         return Ok(());
-    };
+    }
+    let version = superblock.set_version();
     let mut word = [0; 8];
     read_exact_at(file, &mut word, REUSED_OFFSET)
         .map_err(|error| Error::io("read", path, error))?;
-    if u64::from_le_bytes(word) <= directory.version {
+    if u64::from_le_bytes(word) <= version {
         return Ok(());
     }
-    write_all_at(file, &directory.version.to_le_bytes(), REUSED_OFFSET)
+    write_all_at(file, &version.to_le_bytes(), REUSED_OFFSET)
         .map_err(|error| Error::io("write", path, error))
 }
 
-/// Returns the pages that a superblock and the segments of its directory name.
+/// Returns the pages that a superblock and segments of its directories name.
 pub(crate) fn named<'a>(
     superblock: &'a Superblock,
-    segments: &'a [Segment],
+    segments: impl IntoIterator<Item = &'a Segment, IntoIter: 'a>,
 ) -> impl Iterator<Item = Range<u64>> + 'a {
-    let segments = segments.iter().map(Segment::extent);
+    let segments = segments.into_iter().map(Segment::extent);
     superblock.named().into_iter().chain(segments)
 }
 

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::file::{DirectoryRef, Section, Superblock};
+use crate::file::{DirectoryRef, RunTable, Section, Superblock};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::expect_directory;
@@ -23,6 +23,8 @@ pub(crate) struct FingerprintCheckpoint<'a> {
     inserted: InsertedFingerprints<'a>,
     /// The directory that the superblock after the checkpoint names: the one from before until `write` makes another.
     directory: DirectoryRef,
+    /// The runs that it names above that one: those from before until `write` merges them.
+    runs: Option<RunTable>,
     /// The negative filter of that directory's segments, if the checkpoint made one.
     negative_filter: Option<Arc<NegativeFilter>>,
 }
@@ -42,6 +44,7 @@ impl<'a> FingerprintCheckpoint<'a> {
             pass: FingerprintPass::begin(closed.access, filters, meta, directory, space)?,
             inserted: InsertedFingerprints { source, space },
             directory,
+            runs: meta.superblock.runs.clone(),
             negative_filter: None,
         })
     }
@@ -65,12 +68,13 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         }
         let merge = Merge {
             directory: self.directory,
-            count,
+            count: count.saturating_add(self.pass.young_entries()),
             generation: closed.log.generation + 1,
             trigger: closed.trigger,
         };
         let source = self.inserted.source.clone();
         (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
+        self.runs = None;
         Ok(())
     }
 
@@ -79,6 +83,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             // The steps of this checkpoint may have written superblocks of their own.
             sequence: self.pass.next_sequence(),
             directory: Some(self.directory),
+            runs: self.runs.take(),
             ..superblock
         };
         self.pass.publish(superblock, self.negative_filter.take())

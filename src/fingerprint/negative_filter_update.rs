@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::config::memory_budget::absence_share;
 use crate::config::open_options::OpenOptions;
 use crate::file::DirectoryRef;
+use crate::fingerprint::run_set::RunSet;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
-use crate::fingerprint::segment::pages::SegmentPages;
 use crate::fingerprint::segment::pass::Origin;
 use crate::page::PAGE_BYTES;
 use crate::page::fingerprint_space::FingerprintSpace;
@@ -56,7 +56,7 @@ pub(crate) struct HeldFilter {
 }
 
 impl HeldFilter {
-    pub(crate) fn of(segments: &SegmentPages) -> Self {
+    pub(crate) fn of(segments: &RunSet) -> Self {
         Self {
             version: segments.version(),
             filter: segments.negative_filter().map(Arc::clone),
@@ -336,7 +336,12 @@ mod tests {
         let path = folder.path().join("store");
         let store = without_filter(&path);
         let view = store.engine.views.current().unwrap();
-        let last = view.filter.segments().unwrap().page_of(u64::MAX).unwrap();
+        let mut pages = Vec::new();
+        view.filter
+            .segments()
+            .unwrap()
+            .add_pages_of(u64::MAX, &mut pages);
+        let last = pages[0];
         drop(view);
         let file = &*store.engine.file.raw;
         write_all_at(file, &[0xAA; 8], page_offset(last) + 4000).unwrap();

@@ -1,12 +1,13 @@
-//! Looks keys up in the segments of a directory.
+//! Looks keys up in the segments of all runs.
 //!
-//! A probe reads whatever its directory leads to, and then asks whether the room may have been written again since. If so,
+//! A probe reads whatever its directories lead to, and then asks whether the room may have been written again since. If so,
 //! it is stale, and the look-up goes on in a newer view.
 
 use crate::error::Result;
 use crate::file::FormatError;
+use crate::fingerprint::run_set::{NoAnswer, RunSet};
 use crate::fingerprint::segment::fault::SegmentFault;
-use crate::fingerprint::segment::pages::{NoAnswer, SegmentPages};
+
 use crate::page_io::probe::{
     BatchProbe, NeedsPointLookup, OnDamaged, PageLookup, Probe, StaleDirectory,
 };
@@ -34,17 +35,13 @@ impl PageLookup for Damaged {
 
 /// Returns the directory of segments if what was read up to now may be of later ones.
 #[inline]
-pub(crate) fn stale(segments: &SegmentPages) -> Option<StaleDirectory> {
+pub(crate) fn stale(segments: &RunSet) -> Option<StaleDirectory> {
     let version = segments.version();
     segments.is_stale().then_some(StaleDirectory { version })
 }
 
 /// Probes the segments for a key.
-pub(crate) fn probe(
-    segments: &SegmentPages,
-    hash: u64,
-    on_damaged: OnDamaged<'_>,
-) -> Result<Probe> {
+pub(crate) fn probe(segments: &RunSet, hash: u64, on_damaged: OnDamaged<'_>) -> Result<Probe> {
     match segments.contains(hash) {
         Ok(found) => Ok(Probe::of(found)),
         Err(NoAnswer::Stale) => Ok(Probe::Stale(StaleDirectory {
@@ -62,7 +59,7 @@ pub(crate) fn probe(
 /// # Errors
 /// After an error `found` is meaningless.
 pub(crate) fn probe_segments(
-    segments: &SegmentPages,
+    segments: &RunSet,
     context: &BatchProbe<'_>,
     hashes: &[u64],
     rest: &mut SelectionVector,

@@ -1,6 +1,6 @@
 //! Requests pages of segments from the system ahead of the look-ups.
 
-use crate::fingerprint::segment::pages::SegmentPages;
+use crate::fingerprint::run_set::RunSet;
 use crate::prefetch::BATCH;
 use crate::prefetch::lookup_order::LookupOrder;
 
@@ -12,13 +12,13 @@ const SEGMENT_GAP: u64 = 2;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
-    segments: &'a SegmentPages,
+    segments: &'a RunSet,
     asked_to: usize,
     pages: Vec<u64>,
 }
 
 impl<'a> SegmentReadahead<'a> {
-    pub(crate) fn new(segments: &'a SegmentPages) -> Self {
+    pub(crate) fn new(segments: &'a RunSet) -> Self {
         Self {
             segments,
             asked_to: 0,
@@ -37,10 +37,9 @@ impl<'a> SegmentReadahead<'a> {
             order.hashes(self.asked_to..to, hashes);
             self.asked_to = to;
             self.pages.clear();
-            let pages = hashes
-                .iter()
-                .filter_map(|hash| self.segments.page_of(*hash));
-            self.pages.extend(pages);
+            for hash in &*hashes {
+                self.segments.add_pages_of(*hash, &mut self.pages);
+            }
             self.pages.sort_unstable();
             for run in self.pages.chunk_by(|one, next| next - one <= SEGMENT_GAP) {
                 if let [first, .., last] | [first @ last] = run {
@@ -52,6 +51,6 @@ impl<'a> SegmentReadahead<'a> {
 }
 
 /// Returns whether a walk over the keys passes every page of the segments in order, or nearly so.
-pub(crate) fn is_sweep(order: &LookupOrder<'_>, segments: &SegmentPages) -> bool {
+pub(crate) fn is_sweep(order: &LookupOrder<'_>, segments: &RunSet) -> bool {
     order.is_by_page() && order.count() as u64 >= segments.pages() / 8
 }

@@ -9,7 +9,8 @@ use crate::file::delta::Content;
 use crate::file::layout::page_offset;
 use crate::file::{DeltaError, DirectoryRef, Superblock};
 use crate::fingerprint::carried_segments::CarriedSegments;
-use crate::fingerprint::directory_file::{expect_directory, raise_reused, write_directory};
+use crate::fingerprint::directory_file::{expect_directory, raise_reused};
+use crate::fingerprint::run_directories::RunSegments;
 use crate::fingerprint::segment::directory::encode;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
@@ -27,7 +28,6 @@ pub(crate) struct SegmentDelta<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
     superblock: &'a Superblock,
-    directory: DirectoryRef,
     space: FingerprintSpace,
     binding: Binding,
 }
@@ -41,13 +41,12 @@ impl<'a> SegmentDelta<'a> {
             header,
             superblock,
         } = copy;
-        let (directory, space) = expect_directory(delta.path, superblock, header.space())?;
+        let (_, space) = expect_directory(delta.path, superblock, header.space())?;
         Ok(Self {
             delta,
             file,
             path,
             superblock,
-            directory,
             space,
             binding: header.binding(),
         })
@@ -67,7 +66,7 @@ impl PageDelta for SegmentDelta<'_> {
             Ok(())
         };
         let pages = |count: usize| watched.pages(0..count as u64);
-        let (segments, kept) = self.read(content, each, pages, |_, _| Ok(()))?;
+        let (runs, kept) = self.read(content, each, pages, |_, _| Ok(()))?;
         self.delta
             .check_sections(self.superblock, self.file, self.path)?;
         let Some(old) = old else {
@@ -75,11 +74,13 @@ impl PageDelta for SegmentDelta<'_> {
         };
         let before = self.segments_of(old)?;
         let mut digest = self.delta.header.from.digest.wrapping_add(carried);
-        for place in self.directory.places {
-            let pages = encode(self.binding, &segments, place, self.directory.generation);
-            digest = digest.wrapping_add(digest_of_pages(place, &pages));
+        for (directory, run) in self.superblock.directories().zip(&runs) {
+            for place in directory.places {
+                let pages = encode(self.binding, &run.segments, place, directory.generation);
+                digest = digest.wrapping_add(digest_of_pages(place, &pages));
+            }
         }
-        digest = digest.wrapping_sub(before.digest_of_directory()?);
+        digest = digest.wrapping_sub(before.digest_of_directories()?);
         for segment in self.replaced(&before, &kept)? {
             let bytes = before.read(&segment)?;
             digest = digest.wrapping_sub(digest_of_pages(segment.first_page, &bytes));
@@ -89,25 +90,13 @@ impl PageDelta for SegmentDelta<'_> {
 
     fn write(&self, content: Content) -> Result<()> {
         // A handle that reads the copy meanwhile, which nothing keeps out, gets an error and no wrong answer.
-        raise_reused(self.file, self.path, self.directory.version)?;
+        raise_reused(self.file, self.path, self.superblock.set_version())?;
         let write = |page, bytes: &[u8]| self.write_pages(page, bytes);
         let each = |segment: Segment, bytes: &[u8]| write(segment.first_page, bytes);
-        let (segments, _) = self.read(content, each, |_| Ok(()), write)?;
-        let DirectoryRef {
-            places,
-            version,
-            generation,
-            ..
-        } = self.directory;
-        let numbers = (version, generation);
-        write_directory(
-            self.file,
-            self.path,
-            self.binding,
-            &segments,
-            places,
-            numbers,
-        )?;
+        let (runs, _) = self.read(content, each, |_| Ok(()), write)?;
+        for (directory, run) in self.superblock.directories().zip(&runs) {
+            self.write_directory(directory, run)?;
+        }
         self.segments_of(self.superblock)?.clear_unnamed()
     }
 
@@ -121,10 +110,10 @@ impl PageDelta for SegmentDelta<'_> {
 impl SegmentDelta<'_> {
     /// Returns the segments of the copy that the new moment does not have; it must have all of `kept`.
     fn replaced(&self, before: &SegmentReader<'_>, kept: &[Segment]) -> Result<Vec<Segment>> {
-        let own = before.segments.iter();
-        let mut own: BTreeMap<u64, Segment> = own.map(|own| (own.first, *own)).collect();
+        let own = before.with_ends().map(|(own, _)| (own.first_page, *own));
+        let mut own: BTreeMap<u64, Segment> = own.collect();
         for segment in kept {
-            if own.remove(&segment.first) != Some(*segment) {
+            if own.remove(&segment.first_page) != Some(*segment) {
                 let first = segment.first;
                 return Err(delta_error(self.path, DeltaError::SegmentMissing { first }));
             }
@@ -138,16 +127,15 @@ impl SegmentDelta<'_> {
     }
 
     /// Reads the whole delta, each segment once it is checked. `pages` is called with how many pages were read. Returns all
-    /// segments of the new moment, and those that are not in the delta.
+    /// runs of the new moment, and those of their segments that are not in the delta.
     fn read(
         &self,
         content: Content,
         mut each: impl FnMut(Segment, &[u8]) -> Result<()>,
         mut pages: impl FnMut(usize) -> Result<()>,
         each_of_section: impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<(Vec<Segment>, Vec<Segment>)> {
-        let mut carried =
-            CarriedSegments::new(self.superblock, self.directory, (self.space, self.binding));
+    ) -> Result<(Vec<RunSegments>, Vec<Segment>)> {
+        let mut carried = CarriedSegments::new(self.superblock, (self.space, self.binding));
         let of_piece = |piece: &mut [u8]| {
             for page in piece.as_chunks::<PAGE_BYTES>().0 {
                 let whole = carried.take(page);
@@ -161,6 +149,15 @@ impl SegmentDelta<'_> {
             .for_each_piece(self.superblock, content, of_piece, each_of_section)?;
         let finished = carried.finish(self.delta.header.pages);
         finished.map_err(|source| self.delta.wrong(source))
+    }
+
+    /// Writes both copies of a run's directory.
+    fn write_directory(&self, directory: &DirectoryRef, run: &RunSegments) -> Result<()> {
+        for place in directory.places {
+            let pages = encode(self.binding, &run.segments, place, directory.generation);
+            self.write_pages(place, &pages)?;
+        }
+        Ok(())
     }
 
     /// Writes pages that lie together, the first of which has this number.

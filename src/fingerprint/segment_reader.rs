@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::file::copy::digest_of;
 use crate::file::layout::page_offset;
-use crate::fingerprint::directory_file::{expect_directory, named, read_directory};
-use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::directory_file::{expect_directory, named};
+use crate::fingerprint::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::image::Image;
@@ -26,11 +26,12 @@ pub(crate) struct SegmentReader<'a> {
     superblock: &'a Superblock,
     space: FingerprintSpace,
     pub(crate) binding: Binding,
-    pub(crate) segments: Vec<Segment>,
+    /// The oldest first.
+    runs: Vec<RunSegments>,
 }
 
 impl<'a> SegmentReader<'a> {
-    /// Reads the directory of a store of fingerprints.
+    /// Reads the directories of a store of fingerprints.
     pub(crate) fn of(still: StillFile<'a>) -> Result<Self> {
         let StillFile {
             file,
@@ -48,24 +49,32 @@ impl<'a> SegmentReader<'a> {
         superblock: &'a Superblock,
         (space, binding): (FingerprintSpace, Binding),
     ) -> Result<Self> {
-        let (directory, space) = expect_directory(path, superblock, Some(space))?;
-        let found = read_directory(file, path, &directory, (space, binding))?;
         Ok(Self {
             file,
             path,
             superblock,
             space,
             binding,
-            segments: found.segments,
+            runs: read_runs(file, path, superblock, (Some(space), binding))?,
         })
     }
 
-    /// Checks all pages and returns their digest, that of the directory's pages included.
+    /// Returns all runs, the oldest first.
+    pub(crate) fn runs(&self) -> &[RunSegments] {
+        &self.runs
+    }
+
+    /// Returns the segments of all runs, each with where its range ends.
+    pub(crate) fn with_ends(&self) -> impl Iterator<Item = (&Segment, u64)> {
+        self.runs.iter().flat_map(|run| run.with_ends(self.space))
+    }
+
+    /// Checks all pages and returns their digest, that of the directories' pages included.
     pub(crate) fn check(&self, watched: &mut Watched<'_>) -> Result<u64> {
-        let mut digest = self.digest_of_directory()?;
-        for (index, segment) in self.segments.iter().enumerate() {
+        let mut digest = self.digest_of_directories()?;
+        for (segment, end) in self.with_ends() {
             let bytes = self.read(segment)?;
-            self.check_segment(index, &bytes)?;
+            self.check_segment((segment, end), &bytes)?;
             digest = digest.wrapping_add(digest_of_pages(segment.first_page, &bytes));
             watched.pages(segment.extent())?;
         }
@@ -73,10 +82,12 @@ impl<'a> SegmentReader<'a> {
     }
 
     /// Checks the headers and CRCs of a segment's pages, which were read before.
-    pub(crate) fn check_segment(&self, index: usize, bytes: &[u8]) -> Result<()> {
-        let segment = self.segments[index];
-        let end = range(&self.segments, index, self.space).end;
-        let image = Image::of(self.binding, segment, end, bytes);
+    pub(crate) fn check_segment(
+        &self,
+        (segment, end): (&Segment, u64),
+        bytes: &[u8],
+    ) -> Result<()> {
+        let image = Image::of(self.binding, *segment, end, bytes);
         match image.map(|image| image.check_headers()) {
             Some(Err(fault)) => Err(Error::Format {
                 path: self.path.to_owned(),
@@ -86,11 +97,11 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Returns the digest of both copies of the directory.
-    pub(crate) fn digest_of_directory(&self) -> Result<u64> {
-        let copies = self.superblock.directory.iter();
-        let copies = copies.flat_map(|directory| directory.copies());
-        copies.into_iter().try_fold(0, |digest: u64, copy| {
+    /// Returns the digest of both copies of all directories.
+    pub(crate) fn digest_of_directories(&self) -> Result<u64> {
+        let directories = self.superblock.directories();
+        let mut copies = directories.flat_map(|directory| directory.copies());
+        copies.try_fold(0, |digest: u64, copy| {
             let bytes = self.read_pages(&copy)?;
             Ok(digest.wrapping_add(digest_of_pages(copy.start, &bytes)))
         })
@@ -108,9 +119,10 @@ impl<'a> SegmentReader<'a> {
         Ok(bytes)
     }
 
-    /// Zeroes everything that the superblock and its directory don't name.
+    /// Zeroes everything that the superblock and its directories don't name.
     pub(crate) fn clear_unnamed(&self) -> Result<()> {
-        let room = FreeRoom::around(named(self.superblock, &self.segments));
+        let segments = self.with_ends().map(|(segment, _)| segment);
+        let room = FreeRoom::around(named(self.superblock, segments));
         clear(self.file, self.path, room.runs())
     }
 }

@@ -7,16 +7,13 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::{FIRST_PAGE, page_offset};
 use crate::file::{DirectoryRef, Header};
-use crate::fingerprint::directory_file::{
-    expect_directory, read_directory, read_segment, write_directory,
-};
-use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::directory_file::write_directory;
+use crate::fingerprint::net_list::NetList;
 use crate::fingerprint::segment::entry::Segment;
-use crate::fingerprint::segment::image::Image;
 use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::page::Binding;
 use crate::page::fingerprint_space::FingerprintSpace;
-use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -43,111 +40,6 @@ impl SetOperation {
             SetOperation::Intersection => with_it == inputs,
             SetOperation::Difference => is_in_first && with_it == 1,
         }
-    }
-}
-
-/// The fingerprints of one input, in order.
-struct FingerprintList<'a> {
-    store: StillFile<'a>,
-    space: FingerprintSpace,
-    binding: Binding,
-    segments: Vec<Segment>,
-    /// The segment that is read next.
-    next: usize,
-    /// All pages of the segment before it, and which of them is decoded next.
-    bytes: Vec<u8>,
-    page: usize,
-    list: Vec<u64>,
-    at: usize,
-}
-
-impl<'a> FingerprintList<'a> {
-    fn open(store: StillFile<'a>) -> Result<Self> {
-        let StillFile {
-            file, path, header, ..
-        } = store;
-        let (directory, space) = expect_directory(path, store.superblock, header.space())?;
-        let binding = header.binding();
-        let found = read_directory(file, path, &directory, (space, binding))?;
-        let mut list = Self {
-            store,
-            space,
-            binding,
-            segments: found.segments,
-            next: 0,
-            bytes: Vec::new(),
-            page: 0,
-            list: Vec::new(),
-            at: 0,
-        };
-        list.fill()?;
-        Ok(list)
-    }
-
-    fn pages(&self) -> u64 {
-        let extents = self.segments.iter().map(Segment::extent);
-        extents.map(|extent| extent.end - extent.start).sum()
-    }
-
-    /// Returns the next fingerprint; `None` at the end.
-    fn peek(&self) -> Option<u64> {
-        self.list.get(self.at).copied()
-    }
-
-    /// Passes the next fingerprint. Returns how many pages were read for that.
-    fn pass(&mut self) -> Result<u64> {
-        self.at += 1;
-        match self.at < self.list.len() {
-            true => Ok(0),
-            false => self.fill(),
-        }
-    }
-
-    /// Decodes pages until there is a fingerprint, or no page is left.
-    fn fill(&mut self) -> Result<u64> {
-        (self.at, self.list) = (0, std::mem::take(&mut self.list));
-        self.list.clear();
-        let mut read = 0;
-        while self.list.is_empty() {
-            let pages = match self.next {
-                0 => 0,
-                next => self.segments[next - 1].pages as usize,
-            };
-            if self.page < pages {
-                self.decode()?;
-            } else if self.next < self.segments.len() {
-                read += self.read_segment()?;
-            } else {
-                break;
-            }
-        }
-        Ok(read)
-    }
-
-    fn read_segment(&mut self) -> Result<u64> {
-        let segment = &self.segments[self.next];
-        read_segment(self.store.file, self.store.path, segment, &mut self.bytes)?;
-        (self.next, self.page) = (self.next + 1, 0);
-        Ok((self.bytes.len() / PAGE_BYTES) as u64)
-    }
-
-    fn decode(&mut self) -> Result<()> {
-        let index = self.next - 1;
-        let end = range(&self.segments, index, self.space).end;
-        let Some(image) = Image::of(self.binding, self.segments[index], end, &self.bytes) else {
-            return Ok(());
-        };
-        let checked = match self.page {
-            0 => image.check_fences(),
-            _ => Ok(()),
-        };
-        let listed = checked.and_then(|()| image.list_page(self.page, &mut self.list));
-        listed.map_err(|fault| Error::Format {
-            path: self.store.path.to_owned(),
-            source: fault.into(),
-        })?;
-        self.page += 1;
-        Ok(())
     }
 }
 
@@ -225,12 +117,12 @@ impl<'a, 'w> SetMerge<'a, 'w> {
     /// Calls `each` with all fingerprints of the result, in order, many at a time.
     fn for_each(&mut self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
         let stores = self.stores.iter();
-        let lists = stores.map(|store| FingerprintList::open(*store));
+        let lists = stores.map(|store| NetList::open(*store));
         let mut lists: Vec<_> = lists.collect::<Result<_>>()?;
-        self.total = lists.iter().map(FingerprintList::pages).sum();
+        self.total = lists.iter().map(NetList::pages).sum();
         self.tell()?;
         let mut kept = Vec::with_capacity(PACKED_AT_ONCE);
-        while let Some(least) = lists.iter().filter_map(FingerprintList::peek).min() {
+        while let Some(least) = lists.iter().filter_map(NetList::peek).min() {
             let (mut with_it, mut read) = (0, 0);
             let is_in_first = lists[0].peek() == Some(least);
             for list in &mut lists {

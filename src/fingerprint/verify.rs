@@ -2,11 +2,15 @@
 
 use crate::config::damage_policy::OnDamage;
 use crate::error::{Error, Result};
-use crate::fingerprint::directory_file::{expect_directory, read_directory, read_segment};
-use crate::fingerprint::segment::directory::range;
+use crate::file::{DirectoryRef, Superblock};
+use crate::fingerprint::directory_file::{expect_directory, read_segment};
+use crate::fingerprint::fingerprint_list::ListedFile;
+use crate::fingerprint::net_list::{CheckedRuns, check_runs};
+use crate::fingerprint::run_directories::read_runs;
+use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::image::Image;
-use crate::page::PageState;
+use crate::page::{Binding, PageState};
 use crate::storefile::meta::Meta;
 use crate::storefile::store_file::StoreFile;
 
@@ -64,24 +68,97 @@ pub(crate) fn verify_segments(
     each: &mut dyn FnMut(u64, PageState),
 ) -> Result<SegmentReport> {
     let superblock = &meta.superblock;
-    let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
+    let (_, space) = expect_directory(&file.place, superblock, file.header.space())?;
     let binding = file.header.binding();
-    let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
-    let copies = directory.copies().map(|copy| copy.end - copy.start);
-    let mut report = SegmentReport {
-        pages: directory.pages + copies[0] + copies[1],
-        keys: 0,
-        damaged: Vec::new(),
-        space: space.count(),
+    let runs = read_runs(&*file.raw, &file.place, superblock, (Some(space), binding))?;
+    let copies = superblock.directories().flat_map(DirectoryRef::copies);
+    let copies: u64 = copies.map(|copy| copy.end - copy.start).sum();
+    let mut verified = Verified {
+        file,
+        binding,
+        report: SegmentReport {
+            pages: superblock.segment_pages() + copies,
+            space: space.count(),
+            ..SegmentReport::default()
+        },
+        listed: 0,
+        bytes: Vec::new(),
     };
-    let lost = found.damaged.iter();
-    report.damaged = lost.map(|fault| SegmentDamage::of(fault, 0)).collect();
-    let (mut first, mut bytes) = (0, Vec::new());
-    for (index, segment) in found.segments.iter().enumerate() {
-        let end = range(&found.segments, index, space).end;
-        read_segment(&*file.raw, &file.place, segment, &mut bytes)?;
-        let Some(image) = Image::of(binding, *segment, end, &bytes) else {
-            continue;
+    for run in &runs {
+        let lost = run.damaged.iter().map(|fault| SegmentDamage::of(fault, 0));
+        verified.report.damaged.extend(lost);
+        for (segment, end) in run.with_ends(space) {
+            verified.segment(segment, end, each)?;
+        }
+    }
+    let mut report = verified.report;
+    if runs.len() > 1 {
+        let from = ListedFile {
+            file: &*file.raw,
+            path: &file.place,
+            bound: (space, binding),
+            salvages: true,
+        };
+        sum_up(&mut report, superblock, check_runs(from, &runs)?);
+    }
+    Ok(report)
+}
+
+/// Replaces the entries of all runs by what they come to together, and reports what contradicts the runs below or the
+/// superblock. Where pages are damaged, nothing is known of that.
+fn sum_up(report: &mut SegmentReport, superblock: &Superblock, found: CheckedRuns) {
+    report.keys = found.keys;
+    if !report.damaged.is_empty() {
+        return;
+    }
+    let mut wrong = |reason: String| {
+        report.damaged.push(SegmentDamage {
+            page: 0,
+            keys: 0,
+            reason,
+        });
+    };
+    for (number, (run, found)) in (1..).zip(superblock.runs().iter().zip(&found.runs)) {
+        if let Some(fingerprint) = found.contradicts {
+            wrong(format!(
+                "run {number} contradicts the runs below it about fingerprint {fingerprint}"
+            ));
+        }
+        for (list, expected, got) in [
+            ("came", run.came(), found.came),
+            ("went", run.went, found.went),
+        ] {
+            if expected != got {
+                wrong(format!(
+                    "run {number} holds {got} fingerprints that {list}, expected {expected}"
+                ));
+            }
+        }
+    }
+}
+
+/// A check of segments on its way.
+struct Verified<'a> {
+    file: &'a StoreFile,
+    binding: Binding,
+    report: SegmentReport,
+    /// How many pages of fingerprints came before.
+    listed: u64,
+    bytes: Vec<u8>,
+}
+
+impl Verified<'_> {
+    /// Checks a segment whose range ends here.
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        end: u64,
+        each: &mut dyn FnMut(u64, PageState),
+    ) -> Result<()> {
+        let report = &mut self.report;
+        read_segment(&*self.file.raw, &self.file.place, segment, &mut self.bytes)?;
+        let Some(image) = Image::of(self.binding, *segment, end, &self.bytes) else {
+            return Ok(());
         };
         let fences = image.check_fences();
         if let Err(fault) = &fences {
@@ -106,14 +183,14 @@ pub(crate) fn verify_segments(
                     PageState::Damaged
                 }
             };
-            each(first + page as u64, state);
+            each(self.listed + page as u64, state);
         }
-        first += u64::from(segment.pages);
+        self.listed += u64::from(segment.pages);
         if let Err(fault) = image.check_keys(report.keys - before)
             && whole
         {
             report.damaged.push(SegmentDamage::of(&fault, 0));
         }
+        Ok(())
     }
-    Ok(report)
 }

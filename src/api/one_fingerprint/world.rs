@@ -1,6 +1,6 @@
 //! The real store, whose steps are driven by hand.
 
-use crate::testing::{Appending, Options};
+use crate::testing::{Appending, GivenRun, Options};
 use crate::{BatchError, ClaimOptions, Kind, Precheck};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,6 +27,8 @@ use crate::testing::LEAST_BUFFER;
 const HASHES: [u64; 2] = [1 << 63, (1 << 63) + 1];
 /// Other keys, so many that there are several segments and a checkpoint has several steps.
 const FILLERS: u64 = 4500;
+/// Those of the oldest run. The others came in a younger one, with a key that went again.
+const OLDEST: u64 = 3000;
 const NAME: &str = "store";
 
 /// The real store, and what it must say.
@@ -63,7 +65,7 @@ impl World {
     pub(super) fn new() -> Self {
         let folder = place();
         let keeper = options().create(folder.path().join(NAME)).unwrap();
-        for part in Vec::from_iter(0..FILLERS).chunks(500) {
+        for part in Vec::from_iter(0..OLDEST).chunks(500) {
             let part: Vec<_> = part
                 .iter()
                 .map(|n| HashedKey::from_bits(finalise(*n)))
@@ -71,8 +73,20 @@ impl World {
             keeper.claim_batch(&part, ClaimOptions::new()).unwrap();
             keeper.commit().unwrap();
         }
-        keeper.checkpoint().unwrap();
+        keeper.close().unwrap();
         let path = folder.path().join(NAME);
+        // The first checkpoint merges all runs into one, between any two other steps.
+        let came = (OLDEST..FILLERS).map(finalise).chain([HASHES[0]]);
+        let came = GivenRun {
+            came: came.collect(),
+            ..GivenRun::default()
+        };
+        let went = GivenRun {
+            went: vec![HASHES[0]],
+            ..GivenRun::default()
+        };
+        options().add_runs(&path, &[came, went]).unwrap();
+        let keeper = options().open(&path).unwrap();
         Self {
             handles: [(); 2].map(|()| open(&path)),
             folder,

@@ -15,9 +15,9 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
         let at = (offset - from) as usize;
         bytes[at..at + part.len()].copy_from_slice(part);
     };
-    if let Some(directory) = &store.directory {
+    if store.directory.is_some() {
         // As a delta that leads to this moment leaves it: readers of the moment before notice.
-        put(REUSED_OFFSET, &directory.version.to_le_bytes());
+        put(REUSED_OFFSET, &store.set_version().to_le_bytes());
     }
     let both = superblocks_of(store);
     for superblock in &both {

@@ -151,7 +151,7 @@ struct DeltaWriter<'a> {
 impl DeltaWriter<'_> {
     /// Writes all of a delta except its header, which comes last.
     fn write(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<DeltaHeader> {
-        let of_segments = self.superblock.directory.map_or(0, |found| found.pages);
+        let of_segments = self.superblock.segment_pages();
         let total = page_scan::count(&self.superblock.layers).saturating_add(of_segments);
         let mut watched = Watched::new(watch, total.saturating_mul(PAGE_BYTES as u64));
         watched.at(0)?;

@@ -252,6 +252,6 @@ fn length_of(superblock: &Superblock) -> u64 {
 }
 
 fn pages_of(superblock: &Superblock) -> u64 {
-    let of_segments = superblock.directory.map_or(0, |directory| directory.pages);
+    let of_segments = superblock.segment_pages();
     page_scan::count(&superblock.layers) + of_segments
 }

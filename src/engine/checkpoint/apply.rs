@@ -186,6 +186,7 @@ fn superblock_after(closed: &ClosedLog<'_>, sections: Vec<Section>) -> Result<Su
         partly_merged: None,
         sections,
         moment: log.next_moment(),
+        runs: None,
     })
 }
 

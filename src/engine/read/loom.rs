@@ -96,6 +96,7 @@ impl Store {
                 sections: Vec::new(),
                 commits: Default::default(),
                 moment: 0,
+                runs: None,
             }
         };
         let shared = Coordination::private().unwrap();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::entry::{SEGMENT_BYTES, Segment};
+use super::entry::{List, SEGMENT_BYTES, Segment};
 use super::fault::{SegmentFault, check_entries, check_sealed};
 use crate::codec::{Decoder, Encoder};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
@@ -18,9 +18,7 @@ pub(crate) fn encode(
     mut number: u64,
     generation: u64,
 ) -> Vec<u8> {
-    // Segments leave no gap: each ends where the next one begins.
-    assert!(segments.first().is_none_or(|front| front.first == 0));
-    assert!(segments.is_sorted_by(|one, next| one.first < next.first));
+    assert!(segments.is_sorted_by(|one, next| order(one) < order(next)));
     assert!(segments.iter().all(|one| one.generation <= generation));
     let pages = directory_pages(segments.len() as u64) as usize;
     let mut out = Vec::with_capacity(pages * PAGE_BYTES);
@@ -68,8 +66,35 @@ pub(crate) fn decode_page(
     check_order(&segments).map(|()| segments)
 }
 
-/// Checks that a directory covers the space from its begin on, in order, and that no two segments share a page.
+/// Checks that the directory of the oldest run covers the space from its begin on, in order, and that no two segments share
+/// a page.
 pub(crate) fn check(segments: &[Segment], space: FingerprintSpace) -> Result<(), SegmentFault> {
+    match segments.iter().find(|segment| segment.list != List::Came) {
+        // What went was in a run below.
+        Some(segment) => Err(SegmentFault::Field {
+            field: "list",
+            expected: "0 in the oldest run",
+            got: segment.first,
+        }),
+        None => check_lists(segments, space, 0),
+    }
+}
+
+/// Checks the directory of a run whose entries count from `begin` on.
+pub(crate) fn check_lists(
+    segments: &[Segment],
+    space: FingerprintSpace,
+    begin: u64,
+) -> Result<(), SegmentFault> {
+    check_order(segments)?;
+    for list in segments.chunk_by(|one, next| one.list == next.list) {
+        check_ends(list, space, begin)?;
+    }
+    check_apart(segments.iter().map(Segment::extent))
+}
+
+/// Checks where the first segment of a list begins, and where the last one does.
+fn check_ends(list: &[Segment], space: FingerprintSpace, begin: u64) -> Result<(), SegmentFault> {
     let wrong = |expected, got| {
         Err(SegmentFault::Field {
             field: "first",
@@ -77,14 +102,23 @@ pub(crate) fn check(segments: &[Segment], space: FingerprintSpace) -> Result<(),
             got,
         })
     };
-    if let Some(front) = segments.first().filter(|front| front.first != 0) {
-        return wrong("0 in the first segment", front.first);
+    match list {
+        [front, ..] if front.first > begin && begin == 0 => {
+            wrong("0 in the first segment", front.first)
+        }
+        [front, ..] if front.first > begin => {
+            wrong("at most begin in the first segment", front.first)
+        }
+        [.., last] if last.first >= space.count() => {
+            wrong("below the number of fingerprints", last.first)
+        }
+        _ => Ok(()),
     }
-    if let Some(last) = segments.last().filter(|last| last.first >= space.count()) {
-        return wrong("below the number of fingerprints", last.first);
-    }
-    check_order(segments)?;
-    let mut extents: Vec<Range<u64>> = segments.iter().map(Segment::extent).collect();
+}
+
+/// Checks that no page is in two of these.
+pub(crate) fn check_apart(extents: impl Iterator<Item = Range<u64>>) -> Result<(), SegmentFault> {
+    let mut extents: Vec<Range<u64>> = extents.collect();
     extents.sort_unstable_by_key(|extent| extent.start);
     match extents.windows(2).find(|pair| pair[1].start < pair[0].end) {
         Some(pair) => Err(SegmentFault::Shared {
@@ -95,19 +129,25 @@ pub(crate) fn check(segments: &[Segment], space: FingerprintSpace) -> Result<(),
 }
 
 fn check_order(segments: &[Segment]) -> Result<(), SegmentFault> {
-    let pairs = segments.windows(2);
-    match pairs
-        .map(|pair| pair[1].first)
-        .zip(segments)
-        .find(|(next, one)| *next <= one.first)
-    {
-        Some((got, _)) => Err(SegmentFault::Field {
+    let mut pairs = segments.windows(2);
+    match pairs.find(|pair| order(&pair[1]) <= order(&pair[0])) {
+        Some(pair) if pair[1].list < pair[0].list => Err(SegmentFault::Field {
+            field: "list",
+            expected: "at least that of the one before",
+            got: pair[1].first,
+        }),
+        Some(pair) => Err(SegmentFault::Field {
             field: "first",
             expected: "above the one before",
-            got,
+            got: pair[1].first,
         }),
         None => Ok(()),
     }
+}
+
+/// Returns what segments of a directory are ordered by.
+fn order(segment: &Segment) -> (List, u64) {
+    (segment.list, segment.first)
 }
 
 /// Returns the segment of a directory to which a fingerprint belongs; there is at least one. `first` returns the first
@@ -124,12 +164,11 @@ pub(crate) fn segment_of(
     super::search::last_at_most(segments, guess, first, fingerprint)
 }
 
-/// Returns the range of a segment.
+/// Returns the range of a segment of a directory, which ends where the next one of its list begins.
 pub(crate) fn range(segments: &[Segment], index: usize, space: FingerprintSpace) -> Range<u64> {
-    let end = segments
-        .get(index + 1)
-        .map_or(space.count(), |next| next.first);
-    segments[index].first..end
+    let (own, next) = (segments[index], segments.get(index + 1));
+    let next = next.filter(|next| next.list == own.list);
+    own.first..next.map_or(space.count(), |next| next.first)
 }
 
 #[cfg(test)]
@@ -153,6 +192,7 @@ mod tests {
                 keys: index,
                 generation: 1 + index % 6,
                 pages: 1 + (index * 31 % 2040) as u32,
+                list: List::Came,
             })
             .collect()
     }

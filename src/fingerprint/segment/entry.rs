@@ -17,9 +17,35 @@ const _: () = assert!(TARGET_PAGES + TARGET_PAGES / 2 <= MOST_SEGMENT_PAGES as u
 /// Bytes that a segment takes in the directory.
 pub(crate) const SEGMENT_BYTES: usize = 40;
 
+/// What the fingerprints of a segment say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum List {
+    /// They are in the set, and in no run below.
+    Came,
+    /// They are not in the set, but in the runs below. The oldest run has none of these.
+    Went,
+}
+
+impl List {
+    fn number(self) -> u32 {
+        match self {
+            List::Came => 0,
+            List::Went => 1,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(List::Came),
+            1 => Some(List::Went),
+            _ => None,
+        }
+    }
+}
+
 /// The fingerprints of a range, and where they lie: pages of fingerprints, and the pages of their fences behind them.
 ///
-/// The range ends where that of the next segment begins.
+/// The range ends where that of the next segment of its list begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first fingerprint that it may hold.
@@ -32,6 +58,7 @@ pub(crate) struct Segment {
     pub(crate) generation: u64,
     /// Pages of fingerprints, at least one.
     pub(crate) pages: u32,
+    pub(crate) list: List,
 }
 
 impl Segment {
@@ -72,7 +99,7 @@ impl Segment {
             .u64(self.keys)
             .u64(self.generation)
             .u32(self.pages)
-            .u32(0);
+            .u32(self.list.number());
     }
 
     /// Decodes an entry whose pages lie before `end_page`; `None` at the end of the bytes.
@@ -80,25 +107,26 @@ impl Segment {
         input: &mut Decoder<'_>,
         end_page: u64,
     ) -> Option<Result<Self, SegmentFault>> {
-        let segment = Self {
+        let mut segment = Self {
             first: input.u64()?,
             first_page: input.u64()?,
             keys: input.u64()?,
             generation: input.u64()?,
             pages: input.u32()?,
+            list: List::Came,
         };
-        let reserved = input.u32()?;
-        Some(segment.check(reserved, end_page).map(|()| segment))
+        let number = input.u32()?;
+        let checked = segment.check(end_page);
+        Some(checked.and_then(|()| match List::from_number(number) {
+            Some(list) => {
+                segment.list = list;
+                Ok(segment)
+            }
+            None => wrong("list", "0 or 1", number.into()),
+        }))
     }
 
-    fn check(&self, reserved: u32, end_page: u64) -> Result<(), SegmentFault> {
-        let wrong = |field, expected, got| {
-            Err(SegmentFault::Field {
-                field,
-                expected,
-                got,
-            })
-        };
+    fn check(&self, end_page: u64) -> Result<(), SegmentFault> {
         if !(1..=MOST_SEGMENT_PAGES).contains(&self.pages) {
             return wrong("pages", "1 to 2040", self.pages.into());
         }
@@ -111,11 +139,16 @@ impl Segment {
         if !(1..=MAX_COUNTER).contains(&self.generation) {
             return wrong("generation", "1 to 2^60", self.generation);
         }
-        if reserved != 0 {
-            return wrong("reserved", "0", reserved.into());
-        }
         Ok(())
     }
+}
+
+fn wrong<T>(field: &'static str, expected: &'static str, got: u64) -> Result<T, SegmentFault> {
+    Err(SegmentFault::Field {
+        field,
+        expected,
+        got,
+    })
 }
 
 #[cfg(test)]
@@ -132,6 +165,7 @@ mod tests {
             keys: 1_400_000,
             generation: 5,
             pages: 1021,
+            list: List::Went,
         }
     }
 
@@ -166,7 +200,8 @@ mod tests {
             (24, MAX_COUNTER + 1, "generation"),
             (32, 0, "pages"),
             (32, 2041, "pages"),
-            (32, 1021 | 1 << 32, "reserved"),
+            (32, 1021 | 2 << 32, "list"),
+            (32, 1021 | 1 << 63, "list"),
         ];
         for (place, value, name) in limits {
             let mut bytes = bytes(&segment());

@@ -79,7 +79,7 @@ impl From<SegmentFault> for FormatError {
 }
 
 /// Checks the header of a page that a checkpoint of this generation wrote; returns its occupancy.
-pub(super) fn check_sealed(
+pub(crate) fn check_sealed(
     binding: Binding,
     number: u64,
     generation: u64,

@@ -198,6 +198,7 @@ mod tests {
 
     use super::*;
     use crate::fingerprint::segment::directory;
+    use crate::fingerprint::segment::entry::List;
     use crate::sys::simd::lanes::{Mask, Single};
 
     /// Segments of one list of fences, the first of which is 0. Their extents lie the other way round, with gaps.
@@ -211,6 +212,7 @@ mod tests {
                 keys: 1,
                 generation: 1,
                 pages: some.len() as u32,
+                list: List::Came,
             };
             end_page = segment.extent().end + segments.len() as u64 % 2;
             segments.push(segment);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::entry::{MOST_SEGMENT_PAGES, Segment};
+use super::entry::{List, MOST_SEGMENT_PAGES, Segment};
 use super::fences;
 use crate::fingerprint::page;
 use crate::page::{Binding, PAGE_BYTES, occupancy};
@@ -116,6 +116,7 @@ impl UnplacedSegment {
             keys,
             generation,
             pages,
+            list: List::Came,
         };
         let number = segment.first_fence_page();
         fences::encode(binding, &self.fences, number, generation, &mut self.memory);

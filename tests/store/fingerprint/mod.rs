@@ -6,6 +6,7 @@ mod carried;
 mod closing;
 mod overtaken;
 mod room;
+mod runs;
 mod shared;
 mod small_sessions;
 pub(crate) mod steps;

@@ -21,6 +21,7 @@ mod moments;
 pub(crate) mod reader;
 mod reader_process;
 mod refused;
+mod runs;
 mod scratch;
 mod sections;
 mod segment_deltas;

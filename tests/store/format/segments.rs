@@ -139,7 +139,7 @@ fn check_segment(file: &[u8], entry: &[u8], (first, end): (u64, u64)) -> u64 {
     let get = |name| Layout::of("Segment entry").number(entry, name);
     let at = |number: u64| &file[number as usize * 4096..][..4096];
     let (first_page, pages) = (get("first_page"), get("pages"));
-    assert_eq!(get("reserved"), 0);
+    assert_eq!(get("list"), 0);
     let mut fences = Vec::new();
     for index in 0..pages.div_ceil(510) {
         let number_of = first_page + pages + index;
@@ -270,7 +270,8 @@ fn a_bad_segment_entry_has_the_error_of_its_line() {
         (1, "pages", 0),
         (1, "pages", 2),
         (1, "pages", 2041),
-        (1, "reserved", 1),
+        (1, "list", 1),
+        (1, "list", 2),
     ];
     for (index, name, value) in bad {
         let mut file = sound.file.clone();

@@ -3,11 +3,13 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 20] = [
+const TABLES: [(&str, usize); 22] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
     ("Directory entry", 64),
+    ("Run table", 16),
+    ("Run", 104),
     ("Section entry", 32),
     ("Sections", 8),
     ("Writer entry", 16),

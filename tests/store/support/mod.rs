@@ -9,6 +9,7 @@ pub mod numbers;
 #[cfg(unix)]
 pub mod recorded;
 pub mod repeating;
+pub mod runs;
 pub mod segments;
 pub mod share;
 pub mod unsynced;

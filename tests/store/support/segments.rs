@@ -43,13 +43,17 @@ pub struct Segment {
 pub struct Named {
     pub sequence: u64,
     pub generation: u64,
+    /// That of all runs together.
     pub version: u64,
+    /// Whether it names runs above the oldest one.
+    pub has_runs: bool,
     /// Whether it was written between two steps of a checkpoint.
     pub is_partly_merged: bool,
-    /// The directory's entry.
+    /// The directory's entry, and the run table behind it.
     pub entry: Vec<u8>,
+    /// Those of the oldest run.
     pub segments: Vec<Segment>,
-    /// Pages of segments, of both copies of the directory and of sections.
+    /// Pages of segments, of both copies of each directory and of sections.
     pub pages: Vec<Range<u64>>,
 }
 
@@ -70,18 +74,18 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
     if crc32fast::hash(&bytes[12..]) != u32_at(&bytes, 8) {
         return None;
     }
-    let entry = bytes[320..384].to_vec();
-    let count = u64_at(&entry, 16);
-    let directory_pages = count.div_ceil(102);
-    let copies = [u64_at(&entry, 0), u64_at(&entry, 8)];
-    let directory = |first| directory(read, first, count);
-    let segments = copies.into_iter().find_map(directory)?;
-    let extents = segments.iter().map(|one| {
-        let pages = one.pages + one.pages.div_ceil(510);
-        one.first_page..one.first_page + pages
-    });
-    let mut pages: Vec<_> = extents.collect();
-    pages.extend(copies.map(|first| first..first + directory_pages));
+    let mut entry = bytes[320..384].to_vec();
+    let mut pages = Vec::new();
+    let segments = take_directory(read, &entry, &mut pages)?;
+    let mut version = u64_at(&entry, 48);
+    let table = run_table(&bytes);
+    if let Some(table) = table {
+        for run in table[16..].chunks_exact(104) {
+            take_directory(read, run, &mut pages)?;
+        }
+        version = u64_at(table, 8);
+        entry.extend_from_slice(table);
+    }
     for number in 0..u32_at(&bytes, 316) as usize {
         let section = &bytes[384 + 32 * number..];
         let (first, hashes) = (u64_at(section, 8), u64_at(section, 16));
@@ -93,12 +97,44 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
     Some(Named {
         sequence: u64_at(&bytes, 16),
         generation: u64_at(&bytes, 24),
-        version: u64_at(&entry, 48),
+        version,
+        has_runs: table.is_some(),
         is_partly_merged: u32_at(&bytes, 304) & 2 != 0,
         entry,
         segments,
         pages,
     })
+}
+
+/// Returns the bytes of the run table, if a superblock has one.
+fn run_table(bytes: &[u8]) -> Option<&[u8]> {
+    let flags = u32_at(bytes, 304);
+    let mut at = 384 + 32 * u32_at(bytes, 316) as usize;
+    for _ in 0..u32_at(bytes, 312) {
+        let lengths = u32_at(bytes, at + 8);
+        let length = (lengths & 0xFFFF) + (lengths >> 16);
+        at += 16 + (length as usize).next_multiple_of(8);
+    }
+    at += if flags & 4 != 0 { 8 } else { 0 };
+    (flags & 8 != 0).then(|| &bytes[at..at + 16 + 104 * u32_at(bytes, at) as usize])
+}
+
+/// Reads the directory whose entry or run begins so, and adds its pages and those of its segments.
+fn take_directory(
+    read: Read<'_>,
+    entry: &[u8],
+    pages: &mut Vec<Range<u64>>,
+) -> Option<Vec<Segment>> {
+    let count = u64_at(entry, 16);
+    let copies = [u64_at(entry, 0), u64_at(entry, 8)];
+    let copy = |first| directory(read, first, count);
+    let segments = copies.into_iter().find_map(copy)?;
+    pages.extend(segments.iter().map(|one| {
+        let pages = one.pages + one.pages.div_ceil(510);
+        one.first_page..one.first_page + pages
+    }));
+    pages.extend(copies.map(|first| first..first + count.div_ceil(102)));
+    Some(segments)
 }
 
 /// Reads one copy of a directory; `None` if it is damaged.

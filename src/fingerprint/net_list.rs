@@ -1,0 +1,253 @@
+//! What several runs say together, fingerprint by fingerprint, in order: of each, what the youngest run says that has it.
+
+use crate::error::Result;
+use crate::fingerprint::directory_file::expect_directory;
+use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
+use crate::fingerprint::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::segment::entry::{List, Segment};
+use crate::fingerprint::segment::merge::{Changes, merge};
+use crate::fingerprint::segment::pass::OwnedChanges;
+use crate::fingerprint::segment::sorted_run::SortedRun;
+use crate::storefile::still_file::StillFile;
+use crate::sys::simd::dispatch::Baseline;
+
+/// The entries of some runs, merged.
+pub(crate) struct NetWalk<'a> {
+    /// Those of the youngest run first. No fingerprint is in both lists of a run.
+    lists: Vec<(List, FingerprintList<'a>)>,
+    next: Option<(u64, List)>,
+    /// How many pages were read.
+    read: u64,
+}
+
+impl<'a> NetWalk<'a> {
+    /// Begins with the first fingerprint of some runs, the oldest of them first, that is not below `least`.
+    pub(crate) fn over(from: ListedFile<'a>, runs: &[RunSegments], least: u64) -> Result<Self> {
+        let mut lists = Vec::with_capacity(runs.len());
+        for run in runs.iter().rev() {
+            for list in [List::Went, List::Came] {
+                let segments = run.list(list);
+                if !segments.is_empty() {
+                    let least = least.max(run.begin);
+                    lists.push((list, FingerprintList::open(from, segments, least)?));
+                }
+            }
+        }
+        let mut walk = Self {
+            lists,
+            next: None,
+            read: 0,
+        };
+        walk.find_next();
+        Ok(walk)
+    }
+
+    fn pages(&self) -> u64 {
+        self.lists.iter().map(|(_, list)| list.pages()).sum()
+    }
+
+    /// Returns the next fingerprint, and what the youngest run says of it; `None` at the end.
+    pub(crate) fn peek(&self) -> Option<(u64, List)> {
+        self.next
+    }
+
+    fn find_next(&mut self) {
+        self.next = None;
+        for (list, entries) in &self.lists {
+            if let Some(one) = entries.peek()
+                && self.next.is_none_or(|(least, _)| one < least)
+            {
+                self.next = Some((one, *list));
+            }
+        }
+    }
+
+    /// Passes the next fingerprint.
+    pub(crate) fn pass(&mut self) -> Result<()> {
+        let Some((least, _)) = self.next else {
+            return Ok(());
+        };
+        for (_, entries) in &mut self.lists {
+            if entries.peek() == Some(least) {
+                self.read += entries.pass()?;
+            }
+        }
+        self.find_next();
+        Ok(())
+    }
+}
+
+/// The fingerprints of a store with any number of runs, in order.
+pub(crate) struct NetList<'a>(NetWalk<'a>);
+
+impl<'a> NetList<'a> {
+    pub(crate) fn open(store: StillFile<'a>) -> Result<Self> {
+        let StillFile {
+            file,
+            path,
+            header,
+            superblock,
+        } = store;
+        let binding = header.binding();
+        let (_, space) = expect_directory(path, superblock, header.space())?;
+        let runs = read_runs(file, path, superblock, (header.space(), binding))?;
+        let from = ListedFile {
+            file,
+            path,
+            bound: (space, binding),
+            salvages: false,
+        };
+        let mut list = Self(NetWalk::over(from, &runs, 0)?);
+        list.skip()?;
+        Ok(list)
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    /// Returns the next fingerprint; `None` at the end.
+    pub(crate) fn peek(&self) -> Option<u64> {
+        self.0.peek().map(|(fingerprint, _)| fingerprint)
+    }
+
+    /// Passes the next fingerprint. Returns how many pages were read for that.
+    pub(crate) fn pass(&mut self) -> Result<u64> {
+        let before = self.0.read;
+        self.0.pass()?;
+        self.skip()?;
+        Ok(self.0.read - before)
+    }
+
+    /// Passes what went.
+    fn skip(&mut self) -> Result<()> {
+        while let Some((_, List::Went)) = self.0.peek() {
+            self.0.pass()?;
+        }
+        Ok(())
+    }
+}
+
+/// What the runs above the oldest one change in it, range by range.
+pub(crate) struct YoungChanges<'a> {
+    walk: NetWalk<'a>,
+    /// Those of the range that was asked for last.
+    own: OwnedChanges,
+}
+
+impl<'a> YoungChanges<'a> {
+    /// Begins with fingerprints from `least` on.
+    pub(crate) fn new(from: ListedFile<'a>, young: &[RunSegments], least: u64) -> Result<Self> {
+        Ok(Self {
+            walk: NetWalk::over(from, young, least)?,
+            own: OwnedChanges::default(),
+        })
+    }
+
+    /// Adds their entries below `end` that were not taken before to changes that count more: those of a log.
+    pub(crate) fn add_to(&mut self, changes: &mut OwnedChanges, end: u64) -> Result<()> {
+        let OwnedChanges { added, removed } = &mut self.own;
+        added.clear();
+        removed.clear();
+        while let Some((fingerprint, list)) = self.walk.peek().filter(|(one, _)| *one < end) {
+            match list {
+                List::Came => added.push(fingerprint),
+                List::Went => removed.push(fingerprint),
+            }
+            self.walk.pass()?;
+        }
+        if added.is_empty() && removed.is_empty() {
+            return Ok(());
+        }
+        let both = OwnedChanges {
+            added: over(added, &changes.added, &changes.removed),
+            removed: over(removed, &changes.removed, &changes.added),
+        };
+        *changes = both;
+        Ok(())
+    }
+}
+
+/// Returns a list with what is added to it and without what is removed.
+fn over(list: &[u64], added: &[u64], removed: &[u64]) -> Vec<u64> {
+    let mut out = SortedRun::default();
+    merge(list, Changes { added, removed }, &mut out, Baseline);
+    out.as_slice().to_vec()
+}
+
+/// Returns how many entries of a list are not below `begin`.
+pub(crate) fn count_from(from: ListedFile<'_>, segments: &[Segment], begin: u64) -> Result<u64> {
+    let behind = segments.partition_point(|one| one.first < begin);
+    let whole: u64 = segments[behind..].iter().map(|one| one.keys).sum();
+    if behind == 0 {
+        return Ok(whole);
+    }
+    // The range of one may begin below and end above.
+    let end = segments.get(behind).map_or(u64::MAX, |next| next.first);
+    let mut list = FingerprintList::open(from, segments, begin)?;
+    let mut count = 0;
+    while list.peek().is_some_and(|one| one < end) {
+        count += 1;
+        list.pass()?;
+    }
+    Ok(whole + count)
+}
+
+/// What a walk over all runs has found.
+#[derive(Debug, Default)]
+pub(crate) struct CheckedRuns {
+    /// How many fingerprints there are.
+    pub(crate) keys: u64,
+    /// What it found in the runs above the oldest one, the oldest first.
+    pub(crate) runs: Vec<CheckedRun>,
+}
+
+/// What a walk has found in a run above the oldest one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CheckedRun {
+    pub(crate) came: u64,
+    pub(crate) went: u64,
+    /// A fingerprint that came and is below already, or that went and isn't.
+    pub(crate) contradicts: Option<u64>,
+}
+
+/// Counts the entries of all runs, and holds each against the runs below.
+pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<CheckedRuns> {
+    let mut lists = Vec::new();
+    // The oldest first.
+    for (number, run) in runs.iter().enumerate() {
+        for list in [List::Came, List::Went] {
+            let segments = run.list(list);
+            if !segments.is_empty() {
+                let entries = FingerprintList::open(from, segments, run.begin)?;
+                lists.push((number, list, entries));
+            }
+        }
+    }
+    let mut found = CheckedRuns {
+        keys: 0,
+        runs: vec![CheckedRun::default(); runs.len().saturating_sub(1)],
+    };
+    while let Some(least) = lists.iter().filter_map(|(_, _, list)| list.peek()).min() {
+        let mut is_there = false;
+        for (number, list, entries) in &mut lists {
+            if entries.peek() != Some(least) {
+                continue;
+            }
+            entries.pass()?;
+            let came = *list == List::Came;
+            if let Some(run) = number.checked_sub(1).map(|at| &mut found.runs[at]) {
+                match came {
+                    true => run.came += 1,
+                    false => run.went += 1,
+                }
+                if is_there == came {
+                    run.contradicts.get_or_insert(least);
+                }
+            }
+            is_there = came;
+        }
+        found.keys += u64::from(is_there);
+    }
+    Ok(found)
+}

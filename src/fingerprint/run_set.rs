@@ -1,0 +1,358 @@
+//! The runs of a store of fingerprints, mapped for look-ups.
+//!
+//! A look-up asks the youngest run first: what came last counts. Most stores have one run, and look-ups in these ask nothing
+//! else.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use crate::file::DirectoryRef;
+use crate::file::layout::REUSED_OFFSET;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::fault::SegmentFault;
+use crate::fingerprint::segment::negative_filter::{FILTERED_AT_ONCE, NegativeFilter};
+use crate::fingerprint::segment::pages::SegmentPages;
+use crate::fingerprint::segment::reuse::is_stale;
+use crate::page::PAGE_WORDS;
+use crate::page::fingerprint_space::FingerprintSpace;
+use crate::sys::Map;
+
+/// The segments of a run.
+#[derive(Debug)]
+pub(crate) struct RunPages {
+    /// The directory that names them.
+    pub(crate) directory: DirectoryRef,
+    pub(crate) came: SegmentPages,
+    /// `None` in a run of which nothing went, as in the oldest.
+    pub(crate) went: Option<SegmentPages>,
+}
+
+impl RunPages {
+    /// Returns whether a directory is the one that names these segments. Several may have the same version, but no two of
+    /// these lie in one place.
+    pub(crate) fn is_of(&self, directory: &DirectoryRef) -> bool {
+        let identity = |one: &DirectoryRef| (one.version, one.generation, one.places);
+        identity(&self.directory) == identity(directory)
+    }
+
+    /// Returns both lists, that of what went first: a look-up asks it first.
+    fn lists(&self) -> impl Iterator<Item = &SegmentPages> {
+        self.went.iter().chain([&self.came])
+    }
+
+    /// Returns all segments.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.lists().flat_map(SegmentPages::segments)
+    }
+}
+
+/// A run above the oldest one.
+#[derive(Debug)]
+pub(crate) struct YoungRun {
+    pub(crate) pages: Arc<RunPages>,
+    /// Entries of fingerprints below this don't count.
+    pub(crate) begin: u64,
+}
+
+/// All runs that a superblock names, and a map of the file.
+#[derive(Debug)]
+pub(crate) struct RunSet {
+    space: FingerprintSpace,
+    /// The version of this set.
+    version: u64,
+    oldest: Arc<RunPages>,
+    /// The youngest first.
+    young: Vec<YoungRun>,
+    /// The whole file, at least up to the last page of a segment.
+    map: Arc<Map>,
+    /// Contains all fingerprints of the set.
+    negative_filter: Option<Arc<NegativeFilter>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// The room of these segments may hold others by now. Look in a newer set.
+    Stale,
+    Damaged(SegmentFault),
+}
+
+impl RunSet {
+    /// Returns the runs of a set of this version. `map` covers the file up to the last page of a segment.
+    pub(crate) fn new(
+        (version, space): (u64, FingerprintSpace),
+        oldest: Arc<RunPages>,
+        young: Vec<YoungRun>,
+        map: Arc<Map>,
+    ) -> Self {
+        Self {
+            space,
+            version,
+            oldest,
+            young,
+            map,
+            negative_filter: None,
+        }
+    }
+
+    /// Adds a filter that contains all fingerprints of the set.
+    pub(crate) fn with_negative_filter(self, negative_filter: Option<Arc<NegativeFilter>>) -> Self {
+        Self {
+            negative_filter,
+            ..self
+        }
+    }
+
+    /// Returns the filter that contains all fingerprints of the set, if there is one.
+    pub(crate) fn negative_filter(&self) -> Option<&Arc<NegativeFilter>> {
+        self.negative_filter.as_ref()
+    }
+
+    /// Returns all runs, the oldest first.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<RunPages>> {
+        let young = self.young.iter().rev().map(|run| &run.pages);
+        std::iter::once(&self.oldest).chain(young)
+    }
+
+    /// Returns the oldest run.
+    pub(crate) fn oldest(&self) -> &RunPages {
+        &self.oldest
+    }
+
+    /// Returns the map, for the next set.
+    pub(crate) fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns whether what was read up to now may be of later segments.
+    #[inline]
+    pub(crate) fn is_stale(&self) -> bool {
+        is_stale(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
+    }
+
+    /// Sets the answer for each of some hashes; `None` if there was none.
+    pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+        debug_assert_eq!(hashes.len(), answers.len());
+        let Some(negative_filter) = &self.negative_filter else {
+            self.look_for_all(hashes, answers);
+            return;
+        };
+        let groups = hashes.chunks(FILTERED_AT_ONCE);
+        for (some, answers) in groups.zip(answers.chunks_mut(FILTERED_AT_ONCE)) {
+            let mut turns = [0; FILTERED_AT_ONCE];
+            let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
+            let Some(turns) = negative_filter.sift(fingerprints, &mut turns) else {
+                self.look_for_all(some, answers);
+                continue;
+            };
+            let (mut rest, mut left) = ([0; FILTERED_AT_ONCE], [None; FILTERED_AT_ONCE]);
+            let (rest, left) = (&mut rest[..turns.len()], &mut left[..turns.len()]);
+            for (hash, turn) in rest.iter_mut().zip(turns) {
+                *hash = some[usize::from(*turn)];
+            }
+            self.look_for_all(rest, left);
+            answers.fill(Some(false));
+            for (answer, turn) in left.iter().zip(turns) {
+                answers[usize::from(*turn)] = *answer;
+            }
+        }
+    }
+
+    /// Does the same without the filter.
+    fn look_for_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+        let oldest = self.oldest.came.lookup(&self.map);
+        if self.young.is_empty() {
+            oldest.contains_all(hashes, answers);
+            return;
+        }
+        let groups = hashes.chunks(AT_ONCE);
+        for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
+            let mut undecided = Undecided::all(hashes, answers);
+            for run in &self.young {
+                let from = |hash: u64| self.space.fingerprint(hash) >= run.begin;
+                if let Some(went) = &run.pages.went {
+                    undecided.ask(went, &self.map, from, false);
+                }
+                undecided.ask(&run.pages.came, &self.map, from, true);
+            }
+            undecided.ask_last(&self.oldest.came, &self.map);
+        }
+    }
+
+    /// Returns whether a key is there.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
+        let is_absent = |negative_filter: &Arc<NegativeFilter>| {
+            !negative_filter.may_contain(self.space.fingerprint(hash))
+        };
+        let found = match self.negative_filter.as_ref().is_some_and(is_absent) {
+            true => Some(false),
+            false => self.look_for(hash),
+        };
+        if self.is_stale() {
+            return Err(NoAnswer::Stale);
+        }
+        match found {
+            Some(found) => Ok(found),
+            None => Err(self.fault(hash)),
+        }
+    }
+
+    fn look_for(&self, hash: u64) -> Option<bool> {
+        if !self.young.is_empty()
+            && let ControlFlow::Break(answer) = self.look_in_young(hash)
+        {
+            return answer;
+        }
+        self.oldest.came.lookup(&self.map).contains(hash)
+    }
+
+    /// Looks for a key in the runs above the oldest one. Goes on if none of these decides.
+    fn look_in_young(&self, hash: u64) -> ControlFlow<Option<bool>> {
+        for run in self.counting_for(hash) {
+            let lists = [
+                (run.pages.went.as_ref(), false),
+                (Some(&run.pages.came), true),
+            ];
+            for (list, answer) in lists {
+                match list.map(|list| list.lookup(&self.map).contains(hash)) {
+                    None | Some(Some(false)) => {}
+                    Some(Some(true)) => return ControlFlow::Break(Some(answer)),
+                    Some(None) => return ControlFlow::Break(None),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Returns the runs above the oldest one whose entry for a hash counts, if they have one.
+    fn counting_for(&self, hash: u64) -> impl Iterator<Item = &YoungRun> {
+        let fingerprint = self.space.fingerprint(hash);
+        self.young
+            .iter()
+            .filter(move |run| fingerprint >= run.begin)
+    }
+
+    /// Returns the lists that a look-up of a hash may ask, in this order.
+    fn asked_for(&self, hash: u64) -> impl Iterator<Item = &SegmentPages> {
+        let young = self.counting_for(hash);
+        young
+            .flat_map(|run| run.pages.lists())
+            .chain([&self.oldest.came])
+    }
+
+    /// Returns why there is no answer for a key.
+    #[cold]
+    fn fault(&self, hash: u64) -> NoAnswer {
+        let mut lists = self.asked_for(hash);
+        let fault = lists.find_map(|list| list.lookup(&self.map).check_way(hash).err());
+        match fault {
+            Some(fault) if !self.is_stale() => NoAnswer::Damaged(fault),
+            // Whatever was wrong has been written again since.
+            _ => NoAnswer::Stale,
+        }
+    }
+
+    /// Asks for the lines that a look-up of a key begins with.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(negative_filter) = &self.negative_filter {
+            negative_filter.prefetch(self.space.fingerprint(hash));
+        }
+        for run in &self.young {
+            run.pages.came.lookup(&self.map).prefetch(hash);
+        }
+        self.oldest.came.lookup(&self.map).prefetch(hash);
+    }
+
+    /// Adds the pages of the file that a look-up of a hash reads.
+    pub(crate) fn add_pages_of(&self, hash: u64, pages: &mut Vec<u64>) {
+        let lists = self.asked_for(hash);
+        pages.extend(lists.filter_map(|list| list.lookup(&self.map).page_of(hash)));
+    }
+
+    /// Returns how many pages of fingerprints there are.
+    pub(crate) fn pages(&self) -> u64 {
+        let lists = self.runs().flat_map(|run| run.lists());
+        lists.map(SegmentPages::pages).sum()
+    }
+
+    /// Asks the system for some pages of the file, without waiting for them.
+    pub(crate) fn will_need(&self, pages: Range<u64>) {
+        let count = pages.end - pages.start;
+        self.map.will_need(
+            pages.start as usize * PAGE_WORDS,
+            count as usize * PAGE_WORDS,
+        );
+    }
+}
+
+/// Hashes that are looked for together through several runs.
+const AT_ONCE: usize = FILTERED_AT_ONCE;
+
+/// Hashes that no run has decided yet, by their turns.
+struct Undecided<'a> {
+    hashes: &'a [u64],
+    answers: &'a mut [Option<bool>],
+    turns: [u16; AT_ONCE],
+    count: usize,
+}
+
+impl<'a> Undecided<'a> {
+    fn all(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
+        let mut turns = [0; AT_ONCE];
+        for (turn, place) in (0..).zip(&mut turns[..hashes.len()]) {
+            *place = turn;
+        }
+        Self {
+            count: hashes.len(),
+            hashes,
+            answers,
+            turns,
+        }
+    }
+
+    /// Looks for those that a list counts for. What it has gets the answer; damage on the way leaves none.
+    fn ask(&mut self, list: &SegmentPages, map: &Map, counts: impl Fn(u64) -> bool, answer: bool) {
+        let mut asked = [0; AT_ONCE];
+        let mut turns = [0; AT_ONCE];
+        let mut count = 0;
+        for turn in &self.turns[..self.count] {
+            let hash = self.hashes[usize::from(*turn)];
+            if counts(hash) {
+                (asked[count], turns[count]) = (hash, *turn);
+                count += 1;
+            }
+        }
+        let mut found = [None; AT_ONCE];
+        list.lookup(map)
+            .contains_all(&asked[..count], &mut found[..count]);
+        let mut found = turns[..count].iter().zip(&found[..count]).peekable();
+        let mut kept = 0;
+        for at in 0..self.count {
+            let turn = self.turns[at];
+            // Both are in the order of turns.
+            match found.next_if(|(asked, _)| **asked == turn) {
+                Some((_, Some(true))) => self.answers[usize::from(turn)] = Some(answer),
+                Some((_, None)) => self.answers[usize::from(turn)] = None,
+                Some((_, Some(false))) | None => {
+                    self.turns[kept] = turn;
+                    kept += 1;
+                }
+            }
+        }
+        self.count = kept;
+    }
+
+    /// Looks for the rest in the oldest run, which decides.
+    fn ask_last(mut self, list: &SegmentPages, map: &Map) {
+        let left = self.count;
+        for turn in &self.turns[..left] {
+            self.answers[usize::from(*turn)] = Some(false);
+        }
+        self.ask(list, map, |_| true, true);
+    }
+}
