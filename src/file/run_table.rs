@@ -68,7 +68,7 @@ impl Run {
             segments,
             pages,
             // More than any pages have room for.
-            keys: came.checked_add(went).unwrap_or(u64::MAX),
+            keys: came.saturating_add(went),
             end_page: input.u64()?,
             version: input.u64()?,
             generation: input.u64()?,
