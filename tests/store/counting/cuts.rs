@@ -14,7 +14,7 @@ use crate::support::recorded::fates;
 use crate::support::share::Share;
 
 /// Images unless EVERSEEN_COUNTING_IMAGES is set.
-const IMAGES: u64 = 120;
+const IMAGES: u64 = 60;
 const SEED: u64 = 1;
 /// A seed whose first recording is enough for both syncs of a checkpoint to be missed.
 const SOON: u64 = 6;

@@ -6,8 +6,9 @@ use everseen::{Kind, Store};
 use super::number;
 use crate::support::files::place;
 use crate::support::numbers::{Random, key};
+use crate::support::share::all_or;
 
-/// Operations unless EVERSEEN_OPERATIONS is set, ten for each key.
+/// Operations unless EVERSEEN_OPERATIONS is set, ten for each key; a third of them unless `EVERSEEN_ALL=1` is.
 const OPERATIONS: u64 = 300_000;
 const SEED: u64 = 11;
 /// Not one false positive is to be expected in the long run.
@@ -104,7 +105,7 @@ impl Multiset {
 /// Invariant I10 without crashes.
 #[test]
 fn multiset() {
-    let operations = number("EVERSEEN_OPERATIONS", OPERATIONS);
+    let operations = number("EVERSEEN_OPERATIONS", all_or(OPERATIONS, OPERATIONS / 3));
     let seed = number("EVERSEEN_SEED", SEED);
     println!("EVERSEEN_OPERATIONS={operations} EVERSEEN_SEED={seed}");
     let keys = operations / 10;

@@ -120,7 +120,7 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
 }
 
 /// One call in so many is halted at, unless `EVERSEEN_ALL=1` is set.
-const FEW: u64 = 8;
+const FEW: u64 = 16;
 
 #[test]
 fn who_joins_waits_for_the_one_that_was_alone_and_outlives_it() {
@@ -130,7 +130,7 @@ fn who_joins_waits_for_the_one_that_was_alone_and_outlives_it() {
         (Kind::Fingerprint, false),
     ] {
         let mut met = Met::default();
-        let mut share = Share::one_in(FEW);
+        let mut share = Share::between(FEW, 4);
         let halts = (0..)
             .filter(|_| share.takes())
             .take_while(|stop| meet(kind, transactional, *stop, &mut met))

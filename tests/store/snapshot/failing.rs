@@ -39,11 +39,11 @@ fn is_typed(error: &Error) -> bool {
 }
 
 /// One call in so many fails, unless `EVERSEEN_ALL=1` is set.
-const FEW: u64 = 4;
+const FEW: u64 = 8;
 
 /// The copy is made on one disk, and the store is on another: what fails are the calls for both.
 fn fail_each_call(work: impl Fn(&everseen::Store, &Path) -> everseen::Result<()>, kind: Kind) {
-    let mut share = Share::one_in(FEW);
+    let mut share = Share::between(FEW, 2);
     for turn in 0..WAYS {
         for nth in 1.. {
             if !share.takes() {
@@ -130,7 +130,7 @@ fn applying() {
         store.snapshot_since(&delta, &old).unwrap();
         store.snapshot(&new).unwrap();
         let (mut half, mut earlier, mut later) = (0, 0, 0);
-        let mut share = Share::one_in(FEW);
+        let mut share = Share::between(FEW, 2);
         for turn in 0..WAYS {
             for nth in 1.. {
                 if !share.takes() {

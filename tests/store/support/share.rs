@@ -23,10 +23,14 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes one case in so many.
+    /// Takes one case in so many, and at least twice as many of all.
     pub fn one_in(few: u64) -> Self {
-        // At least twice as many as by default.
-        let most = (few / 2).max(1);
+        Self::between(few, (few / 2).max(1))
+    }
+
+    /// Takes one case in `few`, and of all at least one in `most`.
+    pub fn between(few: u64, most: u64) -> Self {
+        assert!((1..few.max(2)).contains(&most));
         let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in| one_in.clamp(1, most));
         Self::draw(all_or(of_all, few))
     }
