@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fingerprint::given_runs;
+pub use crate::fingerprint::given_runs::GivenRun;
+use crate::fingerprint::given_runs::add_runs;
 use crate::storefile::meta::identify;
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::Storage;
@@ -184,17 +185,6 @@ impl Options {
     }
 }
 
-/// A run above those that a store of fingerprints has.
-#[derive(Debug, Clone, Default)]
-pub struct GivenRun {
-    /// Hashes of the keys that came, which no run below has.
-    pub came: Vec<u64>,
-    /// Hashes of the keys that went, which the runs below have.
-    pub went: Vec<u64>,
-    /// The cursor: entries of hashes below this are in the run below, and don't count any more.
-    pub begin: u64,
-}
-
 impl Options {
     /// Gives a closed store of fingerprints more runs, the oldest first. Nothing checks that they are true.
     pub fn add_runs(&self, path: impl AsRef<Path>, runs: &[GivenRun]) -> Result<()> {
@@ -214,13 +204,7 @@ impl Options {
             header: &meta.header,
             superblock: &meta.superblock,
         };
-        let runs = runs.iter().cloned().map(|run| given_runs::GivenRun {
-            came: run.came,
-            went: run.went,
-            begin: run.begin,
-        });
-        let runs: Vec<_> = runs.collect();
-        given_runs::add_runs(store, space, &runs, options.segment_pages as usize)
+        add_runs(store, space, runs, options.segment_pages as usize)
     }
 }
 

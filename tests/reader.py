@@ -402,7 +402,7 @@ class Superblock:
         parts = self.layers + [self.directory] if self.directory else self.layers
         total = sum(part.keys for part in parts)
         for run in self.runs:
-            require(self.partly_merged or run.went <= total, "run: went")
+            require(run.went <= total, "run: went")
             total += run.came - run.went
         total = min(MASK, total)
         require(self.partly_merged or keys == total, "keys")

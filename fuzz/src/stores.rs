@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use everseen::Kind;
-use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::testing::{GivenRun, LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
@@ -67,7 +67,7 @@ pub fn clear(folder: &Path) {
     }
 }
 
-/// Stores of each kind, plain and transactional, closed and killed with logs.
+/// Stores of each kind, plain and transactional, closed and killed with logs; and one with several runs.
 pub static STORES: LazyLock<Vec<Files>> = LazyLock::new(|| {
     let mut stores = Vec::new();
     for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
@@ -77,8 +77,30 @@ pub static STORES: LazyLock<Vec<Files>> = LazyLock::new(|| {
             }
         }
     }
+    stores.push(with_runs(&make(Kind::Fingerprint, false, true)));
     stores
 });
+
+/// Gives a store two runs more: some of its keys went, and came again.
+fn with_runs(files: &Files) -> Files {
+    let folder = folder();
+    write(files, folder.path());
+    let path = path(&folder);
+    let store = options().open(&path).expect("it is good");
+    let hashes: Vec<u64> = (0..KEYS / 4).map(|key| store.hasher().mix(key)).collect();
+    store.close().expect("it can be closed");
+    let gone = GivenRun {
+        went: hashes.clone(),
+        ..GivenRun::default()
+    };
+    let again = GivenRun {
+        came: hashes,
+        ..GivenRun::default()
+    };
+    let added = options().add_runs(&path, &[gone, again]);
+    added.expect("it is a store of fingerprints");
+    take(folder.path())
+}
 
 fn make(kind: Kind, transactional: bool, closed: bool) -> Files {
     let folder = folder();

@@ -14,15 +14,15 @@ use crate::storefile::still_file::StillFile;
 use crate::storefile::store_file::write_superblock;
 use crate::sys::storage::write_all_at;
 
-/// A run above those that a store has.
+/// A run above those that a store of fingerprints has.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct GivenRun {
+pub struct GivenRun {
     /// Hashes of the keys that came, which no run below has.
-    pub(crate) came: Vec<u64>,
+    pub came: Vec<u64>,
     /// Hashes of the keys that went, which the runs below have.
-    pub(crate) went: Vec<u64>,
-    /// Entries of hashes below this don't count any more.
-    pub(crate) begin: u64,
+    pub went: Vec<u64>,
+    /// The cursor: entries of hashes below this are in the run below, and don't count any more.
+    pub begin: u64,
 }
 
 /// Writes runs behind the end of a closed store, and a superblock that names them above those that it has.
