@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::SuperblockFault;
+use super::layout::MAX_COUNTER;
 use super::superblock_parts::wrong;
 use crate::codec::{Decoder, Encoder};
 
@@ -43,6 +44,7 @@ pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
 /// Writes the entries of all writers.
 pub(super) fn encode_commits(commits: &Commits, out: &mut Encoder<'_>) {
     for (name, entry) in commits {
+        assert!(entry.sequence <= MAX_COUNTER, "{name}");
         // Longer ones would lose their upper bits, and with them every entry behind.
         assert!((1..=MAX_WRITER_NAME).contains(&name.len()), "{name}");
         assert!(entry.tag.len() <= MAX_TAG, "{}", entry.tag.len());

@@ -43,6 +43,7 @@ pub(crate) struct CopyMark {
 
 impl CopyMark {
     pub(crate) fn encode(&self) -> Vec<u8> {
+        assert!(self.moment.generation.max(self.sequence) <= MAX_COUNTER);
         let mut bytes = Vec::with_capacity(COPY_MARK_BYTES);
         let next = self.next.unwrap_or(Moment {
             generation: 0,
@@ -150,6 +151,7 @@ pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
         sequence: newest.sequence - 1,
         ..newest.clone()
     };
+    assert!(older.sequence >= first_named, "a directory of the future");
     [older, newest]
 }
 

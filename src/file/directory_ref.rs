@@ -57,6 +57,9 @@ impl DirectoryRef {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        // All but what the superblock decides.
+        let checked = self.check(self.version, self.generation);
+        assert!(checked.is_ok(), "{checked:?}");
         out.u64(self.places[0])
             .u64(self.places[1])
             .u64(self.segments)

@@ -117,6 +117,7 @@ impl Journal {
             numbers.len(),
             self.room
         );
+        assert!(!numbers.is_empty(), "an image of nothing");
         assert!(numbers.is_sorted_by(|one, next| one < next));
         let own = self.layer.numbers();
         assert!(numbers.iter().all(|number| own.contains(number)));

@@ -85,6 +85,13 @@ impl Layer {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        // What decoding refuses is never written: it would take the store with it.
+        assert!(self.first_page.is_multiple_of(LAYER_ALIGNMENT), "{self:?}");
+        assert!((FIRST_PAGE..PAGE_LIMIT).contains(&self.first_page));
+        assert!((1..=PAGE_LIMIT - self.first_page).contains(&self.pages));
+        assert!(self.capacity > 0, "{self:?}");
+        assert!(self.fpr > 0.0 && self.fpr < 1.0, "{self:?}");
+        assert!((1..=MAX_PROBES).contains(&self.probes), "{self:?}");
         out.u64(self.first_page)
             .u64(self.pages)
             .u64(self.capacity)

@@ -111,6 +111,15 @@ impl Section {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        // What decoding refuses is never written.
+        let is_sample = self.kind == SectionKind::Sample;
+        assert_eq!(is_sample, self.rarity > 0, "{self:?}");
+        assert!(self.rarity <= MAX_RARITY, "{self:?}");
+        let is_empty = (self.first_page, self.count, self.crc) == (0, 0, 0);
+        assert!(
+            is_sample && is_empty || self.first_page >= FIRST_PAGE && self.count > 0,
+            "{self:?}"
+        );
         out.u32(self.kind.id())
             .u32(self.rarity)
             .u64(self.first_page)

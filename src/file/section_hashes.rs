@@ -88,6 +88,7 @@ impl Hashes {
                 step *= 2;
             }
         }
+        debug_assert!(low <= high && high <= self.count);
         while low < high {
             let middle = low + (high - low) / 2;
             match self.hash(middle) < hash {

@@ -12,6 +12,7 @@ pub(crate) fn page_of(hash: u64, pages: u64) -> u64 {
 /// f) = floor(x)`, it is the page where [`page_of`] would have put them (FORMAT.md, "Folding and merging").
 #[inline]
 pub(crate) fn folded(page: u64, factor: u64) -> u64 {
+    debug_assert!(factor > 0);
     page / factor
 }
 

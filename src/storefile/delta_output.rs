@@ -67,6 +67,8 @@ impl<'a> DeltaOutput<'a> {
 
     pub(crate) fn end(mut self, header: &DeltaHeader) -> Result<()> {
         let end = header.encode_end(std::mem::take(&mut self.content));
+        // What the header says is what was written, or no reader takes the delta.
+        assert_eq!(self.end_offset(), header.end_offset());
         self.pending.extend_from_slice(&end);
         self.flush()
     }

@@ -62,6 +62,8 @@ impl<'a> Pages<'a> {
     /// Returns page `number`. The file must contain all pages from it up to `end`.
     pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
         if !self.held.contains(&number) {
+            // An empty piece would be read again and again, and have no page.
+            assert!(number < end, "{number} of {end}");
             let mut piece = number..end.min(number + READ_PAGES);
             if self.data.contains(&number) {
                 piece.end = piece.end.min(self.data.end);

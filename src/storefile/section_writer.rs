@@ -76,6 +76,8 @@ impl<'a> SectionWriter<'a> {
                 self.flush()?;
             }
         }
+        // All of a page but its last bytes is written: the front alone waits for the sync.
+        debug_assert!(self.pending.is_empty() || self.front.len() == PAGE_BYTES);
         self.section.count += hashes.len() as u64;
         Ok(())
     }
@@ -103,6 +105,7 @@ impl<'a> SectionWriter<'a> {
         );
         // As many pages as its place was chosen for.
         assert_eq!(self.at, self.section.numbers().end);
+        assert!(self.pending.is_empty() && self.front.len() <= PAGE_BYTES);
         self.front.resize(PAGE_BYTES, 0);
         self.write(&self.front, self.section.first_page)?;
         Ok(Section {

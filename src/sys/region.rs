@@ -132,6 +132,8 @@ impl Region {
     }
 
     fn of(raw: MmapRaw, bytes: usize, read_only: bool) -> Self {
+        // What `words` hands out lies in the map.
+        assert!(bytes.is_multiple_of(8) && bytes <= raw.len(), "{bytes}");
         super::simd::prefetch::detect();
         Self {
             raw,

@@ -9,6 +9,7 @@ use super::LogError;
 use super::note::{NOTE_BYTES, NOTE_OFFSET, Note};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
+use crate::file::layout::MAX_COUNTER;
 use crate::hash::finalise;
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
 use crate::sys::{FileId, lock, state_of};
@@ -62,6 +63,7 @@ impl LogFile {
     ) -> Result<Self> {
         // No superblock is of generation 0, so recovery would not look for the log.
         assert!(generation > 0);
+        assert!(generation <= MAX_COUNTER, "{generation}");
         let path = log_path(store, generation);
         let file = storage
             .create_new(&path)

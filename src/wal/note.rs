@@ -27,6 +27,8 @@ pub(crate) struct Note {
 
 impl Note {
     pub(crate) fn write(self, log: &LogFile) -> std::io::Result<()> {
+        // A reader takes a lower one for no note.
+        assert!(self.durable >= RECORDS_OFFSET, "{self:?}");
         let mut bytes = Vec::with_capacity(NOTE_BYTES);
         Encoder::new(&mut bytes)
             .u32(0)

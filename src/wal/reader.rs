@@ -92,6 +92,7 @@ impl<'a> LogReader<'a> {
             return Ok(None);
         }
         self.end = offset + (RECORD_HEADER_BYTES + header.length) as u64;
+        debug_assert!(offset < self.end && self.end <= self.length);
         if !known {
             self.previous = header.crc;
         }

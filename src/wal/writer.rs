@@ -102,8 +102,12 @@ impl LogWriter<'_> {
     ) -> Result<()> {
         record::begin(self.scratch, self.at.previous, kind, handle);
         payload(self.scratch);
+        // One that says nothing would be read, counted and checked for nothing.
+        assert!(self.scratch.len() > record::RECORD_HEADER_BYTES);
         let crc = record::seal(self.scratch, &self.log.salt, self.at.end);
         let end = self.at.end + self.scratch.len() as u64;
+        // The reader looks for records at such places alone.
+        debug_assert!(end.is_multiple_of(8), "{end}");
         self.reserve(end)?;
         // Beyond what is reserved, a full disk would tear a record that was promised room.
         assert!(end <= self.at.allocated, "{end} of {}", self.at.allocated);
