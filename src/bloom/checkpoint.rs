@@ -125,7 +125,7 @@ impl<'a> BloomPass<'a> {
         let most = self.access.options.chunk_keys();
         let mut stream = source.stream(most.max(self.task.log_keys));
         let mut keys = Vec::new();
-        let (mut count, mut taken) = (0, Digest::default());
+        let (mut count, mut taken, mut reached) = (0, Digest::default(), 0);
         // The first intent names two chunks.
         let second = self.end_of_chunk(0);
         if second < self.out.layer.pages {
@@ -141,6 +141,8 @@ impl<'a> BloomPass<'a> {
             count += keys.len() as u64;
             taken.merge(Digest::of(&keys), 1);
             let Range { start, end } = loaded.pages;
+            assert_eq!(start, reached, "in order, and each once");
+            reached = end;
             self.write_chunk(loaded, &keys)?;
             // Linux begins to write what is not on the disk yet, so the sync has less to wait for.
             self.drop_cached(start..end);
@@ -153,6 +155,7 @@ impl<'a> BloomPass<'a> {
                 self.drop_cached(start..end);
             }
         }
+        assert_eq!(reached, self.out.layer.pages);
         Ok(Passed {
             keys: count,
             all_written: self.coverage == Coverage::All,
@@ -261,6 +264,7 @@ impl<'a> BloomPass<'a> {
                 taken += 1;
             }
             let (run, others) = rest.split_at(taken);
+            assert!(taken > 0, "keys that are not in the order of their pages");
             each(self, start..end, run)?;
             rest = others;
         }
@@ -285,6 +289,7 @@ impl<'a> BloomPass<'a> {
     /// Reads a run of pages. The pages of a fresh layer are blank, whatever an interrupted checkpoint may have left in
     /// them.
     fn read_run(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
+        assert!(pages.start < pages.end, "{pages:?}");
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.resize(length, 0);
@@ -383,13 +388,14 @@ impl<'a> BloomPass<'a> {
             // still missing belong to the keys at hand.
         }
         let occupancy = bloom::page::apply(bytes, self.out.layer.probes, keys);
+        debug_assert!(keys.is_empty() || occupancy > 0);
         let binding = self.out.binding();
         binding.seal(number, self.out.generation(), occupancy, bytes);
         Ok(())
     }
 
-    fn sync(&self) -> Result<()> {
-        self.access.file.sync("sync the pages of")
+    fn sync(&mut self) -> Result<()> {
+        self.out.sync("sync the pages of")
     }
 }
 

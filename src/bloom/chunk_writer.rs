@@ -66,6 +66,10 @@ pub(crate) struct ChunkWriter<'a> {
     next_intent: u64,
     /// The pages that may be torn if the pass ends here, by their numbers in the file.
     named: Range<u64>,
+    /// Whether the newest intent is durable.
+    is_durable: bool,
+    /// The pages that readers know to be under way.
+    published: Range<u64>,
 }
 
 impl<'a> ChunkWriter<'a> {
@@ -77,6 +81,8 @@ impl<'a> ChunkWriter<'a> {
             layer: task.layer,
             next_intent: task.first_intent,
             named: task.torn.clone(),
+            is_durable: true,
+            published: 0..0,
         }
     }
 
@@ -89,8 +95,16 @@ impl<'a> ChunkWriter<'a> {
             sequence: self.next_intent,
             pages,
         };
+        self.is_durable = false;
         self.access.file.write_intent(&intent)?;
         self.next_intent += 1;
+        Ok(())
+    }
+
+    /// Makes durable what was written, the newest intent too.
+    pub(crate) fn sync(&mut self, action: &'static str) -> Result<()> {
+        self.access.file.sync(action)?;
+        self.is_durable = true;
         Ok(())
     }
 
@@ -105,13 +119,18 @@ impl<'a> ChunkWriter<'a> {
     }
 
     /// Shows readers which pages are being written, by their numbers in the file.
-    pub(crate) fn publish(&self, pages: Range<u64>) {
+    pub(crate) fn publish(&mut self, pages: Range<u64>) {
+        self.published = pages.clone();
         self.access.shared.window().publish(pages);
     }
 
     /// Writes pages that the last intent names.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let pages = offset..offset + bytes.len() as u64;
+        assert!(self.is_durable, "no intent names {pages:?} yet");
+        // To a reader, any other page that is half written is damaged.
+        let shown = page_offset(self.published.start)..page_offset(self.published.end);
+        assert!(shown.start <= pages.start && pages.end <= shown.end);
         // Torn by a crash, any other page would be taken for damage.
         let named = page_offset(self.named.start)..page_offset(self.named.end);
         assert!(

@@ -320,7 +320,7 @@ impl<'a> CountingPass<'a> {
             )
             .map_err(|error| Error::io("write the journal of", &file.place, error))?;
         self.out.write_intent(chunk.clone())?;
-        file.sync("sync the journal of")?;
+        self.out.sync("sync the journal of")?;
         self.out.set_named(chunk.clone());
         self.out.publish(chunk);
         let mut done = 0;

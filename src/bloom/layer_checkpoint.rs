@@ -34,6 +34,8 @@ impl<'a> LayerCheckpoint<'a> {
         let target = target(closed)?;
         let count = found.committed_keys;
         if count > 0 {
+            // As its reader has checked: no layer between is left out.
+            assert!(cut.layer_index as usize <= layers.len(), "{cut:?}");
             layers.truncate(cut.layer_index as usize);
             layers.push(target);
             make_room(closed.access, target.end_offset())?;
@@ -89,6 +91,10 @@ impl<'a> LayerCheckpoint<'a> {
             layers: std::mem::take(&mut self.layers),
             ..superblock
         };
+        let closed = self.closed;
+        assert_eq!(superblock.generation, closed.log.generation + 1);
+        // A layer that is named stays.
+        assert!(superblock.layers.len() >= closed.meta.superblock.layers.len());
         self.try_mapping(&superblock)?;
         self.closed.access.file.write_superblock(&superblock)?;
         Ok(superblock)
@@ -216,6 +222,9 @@ fn run_pass(
     let passed = pass
         .run()
         .inspect_err(|_| access.shared.set_torn(pass.named()))?;
+    let is_closed = matches!(keys, KeySource::Closed(_));
+    // A log says how many it has, each at least once. A buffer that others can damage may have any.
+    assert!(is_closed || passed.keys <= task.count, "{}", passed.keys);
     layer.keys = layer.keys.saturating_add(passed.keys);
     layer.all_written |= passed.all_written;
     Ok(passed.taken)

@@ -50,6 +50,10 @@ pub(crate) fn pack(mut parts: Vec<Part>) -> Vec<Group> {
         }
     }
     groups.sort_by_key(|group| group.capacity);
+    // The pages of a part are folded onto those of the group.
+    let folds = |group: &Group, part: &Part| part.layer.pages.is_multiple_of(group.pages);
+    let all_fold = |group: &Group| group.parts.iter().all(|part| folds(group, part));
+    assert!(groups.iter().all(all_fold));
     groups
 }
 

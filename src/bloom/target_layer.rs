@@ -34,5 +34,9 @@ pub(crate) fn target_layer(
     let length = file.raw.length();
     let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
     let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
-    Ok((index, Layer::behind(end, &plan)))
+    let layer = Layer::behind(end, &plan);
+    assert!(layer.room() >= count, "{layer:?} for {count} keys");
+    // Pages of its place that are not blank would be taken for its own.
+    assert!(last.is_none_or(|last| last.end_page() <= layer.first_page));
+    Ok((index, layer))
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::bloom::page;
 use crate::bloom::page_merge;
 use crate::file::Layer;
-use crate::page::count_bits;
+use crate::page::{PAYLOAD_BITS, count_bits};
 use crate::sizing::{hash_floor, keys_from_bits_set};
 
 /// A layer whose pages are united one after another, and what they hold so far.
@@ -40,6 +40,7 @@ impl UnitedLayer {
 
     /// Returns the number of keys in the layer, as its bits say, within what is `certain`.
     pub(crate) fn keys(&self, certain: RangeInclusive<u64>) -> u64 {
+        assert!(self.bits <= self.layer.pages * PAYLOAD_BITS);
         let Layer { pages, probes, .. } = self.layer;
         let reported = keys_from_bits_set(self.bits, pages, probes).round() as u64;
         reported.min(*certain.end()).max(*certain.start())

@@ -62,6 +62,8 @@ impl<'a> AlignedWriter<'a> {
         (self.write_at)(pieces, offset)?;
         self.pending.extend_from_slice(rest);
         self.offset = offset + whole;
+        // Otherwise a large page would wait that could be written.
+        assert!((self.pending.len() as u64) < LARGE_PAGE);
         Ok(())
     }
 

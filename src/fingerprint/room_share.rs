@@ -32,6 +32,7 @@ impl<'a> RoomShare<'a> {
             room.give_back(std::mem::take(&mut self.run));
             self.run = room.take_run(pages, self.at_once)?;
         }
+        assert!((1..=self.run.end - self.run.start).contains(&pages));
         let first = self.run.start;
         self.run.start += pages;
         Some(first)

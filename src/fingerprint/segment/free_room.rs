@@ -101,6 +101,7 @@ impl FreeRoom {
 
     /// Takes this many pages from the first run that is long enough and begins before `end`.
     pub(crate) fn take_before(&mut self, pages: u64, end: u64) -> Option<u64> {
+        assert!(pages > 0);
         let mut runs = self.ends.range(..end);
         let (start, end) = runs.find(|(start, end)| **end - **start >= pages)?;
         let (start, end) = (*start, *end);

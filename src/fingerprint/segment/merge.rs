@@ -44,6 +44,7 @@ pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut SortedRun, cpu:
     debug_assert!(old.is_sorted() && changes.added.is_sorted() && changes.removed.is_sorted());
     let room = out.room(old.len() + changes.added.len());
     let mut count = unite(old, changes.added, room, cpu);
+    debug_assert!(room[..count].is_sorted_by(|one, next| one < next));
     if !changes.removed.is_empty() {
         count = subtract(changes.removed, &mut room[..count]);
     }

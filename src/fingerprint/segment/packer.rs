@@ -109,6 +109,7 @@ impl Packer {
             if count == rest.len() && end.is_none() {
                 break;
             }
+            assert!(count > 0, "a page without the key that begins it");
             let next = rest.get(count).copied().unwrap_or(behind);
             self.draft.push(&rest[..count], self.first..next, cpu);
             (self.first, self.guess) = (next, count);

@@ -275,6 +275,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
 
     /// Leaves a segment as it is that was not read, and whose range ends here.
     fn keep(&mut self, segment: Segment, end: u64) -> Result<(), I::Error> {
+        // Pages that wait to be packed lie before it.
+        assert!(self.packer.is_none());
         if self.io.notes_all() {
             let mut bytes = std::mem::take(&mut self.bytes);
             self.io.read(&segment, &mut bytes)?;

@@ -64,7 +64,10 @@ impl FingerprintPlan {
             false => None,
         };
         match space {
-            Some(space) => Ok(Self { limit, space }),
+            Some(space) => {
+                assert!(limit as f64 / space.count() as f64 <= fpr);
+                Ok(Self { limit, space })
+            }
             None => Err(SizingError::RateBelowFloor {
                 fpr,
                 floor: hash_floor(limit),

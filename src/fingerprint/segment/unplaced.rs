@@ -55,6 +55,10 @@ impl UnplacedSegment {
     /// Appends a page.
     #[inline(always)]
     pub(super) fn push(&mut self, list: &[u64], range: Range<u64>, cpu: impl Cpu) {
+        // Look-ups find the page by its fence.
+        let mut ends = list.first().into_iter().chain(list.last());
+        assert!(ends.all(|one| range.contains(one)), "{range:?}");
+        assert!(self.fences.last().is_none_or(|last| *last < range.start));
         let begin = self.bytes();
         if self.memory.len() < begin + PAGE_BYTES {
             self.memory.resize(begin + PAGE_BYTES, 0);
