@@ -211,6 +211,7 @@ impl<'s, T> Sieve<'s, T> {
             })?;
             self.sweeps += 1;
         }
+        assert_eq!(self.done, 0, "the last window is handed out");
         self.closed = self.keys.len();
         Ok(())
     }
@@ -324,10 +325,13 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Hands out the answers for the next keys, and opens the next window after the last key of this one.
     fn hand_out<A>(&mut self, answers: Vec<A>, each: &mut impl FnMut(T, A)) {
+        assert!(answers.len() <= self.items.len(), "more answers than keys");
         self.done += answers.len();
         for (item, answer) in self.items.drain(..answers.len()).zip(answers) {
             each(item, answer);
         }
+        // Behind the window, no key has been looked at.
+        assert!(self.done <= self.closed);
         if self.done == self.closed {
             self.keys.drain(..self.done);
             (self.done, self.closed, self.ahead) = (0, 0, None);

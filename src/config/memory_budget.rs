@@ -94,10 +94,12 @@ impl SizeRule {
         let step = current.saturating_mul(GROWTH_STEP);
         let serves = table_bytes(self.serving(filter));
         let wanted = serves.min(self.most_of(sizes)).min(step);
-        match wanted > sizes.least {
+        let next = match wanted > sizes.least {
             true => wanted.min(table_bytes(free())).max(sizes.least),
             false => sizes.least,
-        }
+        };
+        assert!((sizes.least..=self.most_of(sizes)).contains(&next));
+        next
     }
 
     /// Returns the size that no buffer of this handle's exceeds.

@@ -94,6 +94,8 @@ pub(crate) fn add_up(nets: &mut Vec<(u64, i64)>, by: impl Fn(u64) -> u64) {
         }
         same
     });
+    // One that is left twice would be counted twice.
+    debug_assert!(nets.is_sorted_by(|one, next| by(one.0) < by(next.0)));
 }
 
 /// Calls `each` for the inserts (1) and removes (-1) of a counting store's log, up to the end of its valid records.

@@ -210,7 +210,8 @@ impl LogScanner<'_> {
     }
 
     fn take_mark(&mut self, record: &Record<'_>, mark: Mark) {
-        self.committed.insert(record.handle, record.offset);
+        let before = self.committed.insert(record.handle, record.offset);
+        assert!(before.is_none_or(|before| before < record.offset));
         let (keys, digest) = self.pending.remove(&record.handle).unwrap_or_default();
         self.found.committed_keys += keys;
         self.found.digest.merge(digest, 1);
@@ -244,6 +245,8 @@ impl LogScanner<'_> {
             let rest = self.pending.into_values();
             rest.for_each(|(_, digest)| found.digest.merge(digest, 1));
         }
+        // By the first mark of its handle that follows it, and by no other.
+        assert!(found.committed_keys <= found.keys, "committed twice");
         found
     }
 }

@@ -71,6 +71,8 @@ impl Generation {
 
     /// Keeps a log that was just created or recovered.
     pub(crate) fn set_log(&self, log: Arc<LogFile>) {
+        // Its records would be taken for those of another buffer.
+        assert_eq!(log.generation, self.number());
         let _ = self.log.set(log);
     }
 
@@ -138,6 +140,7 @@ impl Generation {
         // have to wait for everything that was just stored.
         match write(&mut writer) {
             Ok(()) => {
+                assert!(at.end <= next.end, "{at:?} {next:?}");
                 self.set_log_end(next);
                 *at = next;
                 Ok(())
@@ -248,6 +251,7 @@ impl Turn<'_> {
             now = lock(&self.0.now);
         }
         let before = now.covered;
+        assert!(now.busy && before <= now.asked, "two threads have the turn");
         now.covered = now.asked;
         drop(now);
         begun = Instant::now();

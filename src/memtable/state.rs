@@ -80,6 +80,7 @@ enum Variant {
 const _: () = assert!(UNRESTORING < FIRST_SLOT_STATE && FIRST_SLOT_STATE.is_multiple_of(VARIANTS));
 
 fn variant_of(state: u16) -> Variant {
+    debug_assert!(state >= FIRST_SLOT_STATE, "{state} is of no transaction");
     match state % VARIANTS {
         0 => Variant::Insert,
         1 => Variant::Remove,

@@ -186,6 +186,8 @@ impl Buffer {
     #[inline]
     fn take(&self, slot: Slot, hash: u64, state: u16) -> Option<Slot> {
         debug_assert!(state != EMPTY && hash == self.canonical(hash));
+        // Further away no look-up goes.
+        debug_assert!((0..REACH as usize).contains(&(slot.bucket() - self.home(hash))));
         let slots = self.used();
         if slots >= self.limit() {
             return None;

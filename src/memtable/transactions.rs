@@ -20,6 +20,7 @@ pub(crate) enum Transaction {
 
 /// Returns the first of the states that name a transaction.
 fn state_at(index: u64) -> u16 {
+    debug_assert!(index < MOST_TRANSACTIONS, "{index}");
     FIRST_SLOT_STATE + index as u16 * VARIANTS
 }
 

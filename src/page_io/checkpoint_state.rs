@@ -52,6 +52,8 @@ impl CheckpointState {
 
     /// Sets whether a checkpoint is running. The caller excludes other threads.
     pub(crate) fn set_running(&self, is_running: bool) {
+        let was_running = self.is_running.load(Ordering::Relaxed);
+        debug_assert!(was_running != is_running, "two checkpoints at once");
         self.is_running.store(is_running, Ordering::Release);
     }
 

@@ -43,6 +43,7 @@ impl<'a> LookupOrder<'a> {
 
     /// Writes the hashes of the keys of these turns to `out`.
     pub(crate) fn hashes(&self, turns: Range<usize>, out: &mut [u64]) {
+        debug_assert_eq!(turns.len(), out.len());
         let SourceTail { source, first } = self.keys;
         match &self.places {
             Some(places) => source.hashes_at(&places[turns], out),
@@ -77,6 +78,8 @@ fn by_highest_bits(keys: &SourceTail<'_>) -> Vec<u32> {
         places[*at as usize] = place as u32;
         *at += 1;
     });
+    // Each group is full: it ends where the next one begins.
+    debug_assert_eq!(starts.last(), Some(&(places.len() as u32)));
     places
 }
 

@@ -42,6 +42,7 @@ impl SelectionVector {
         if self.count == hashes.len() {
             return hashes;
         }
+        debug_assert!(self.count < hashes.len());
         for (hash, place) in space.iter_mut().zip(&self.places[..self.count]) {
             *hash = hashes[usize::from(*place)];
         }
@@ -109,6 +110,7 @@ impl SelectionVector {
         fetch: impl Fn(usize),
         mut keep: impl FnMut(usize) -> Result<bool, E>,
     ) -> Result<(), E> {
+        assert!(range.start <= range.end && range.end <= self.count);
         let Range { start, end } = range;
         let group_from = |first: usize| first.min(end)..(first + group).min(end);
         let fetch = |places: &[u16]| places.iter().for_each(|place| fetch(usize::from(*place)));

@@ -393,6 +393,7 @@ impl HandleSlotLease {
     }
 
     fn take(&self, shared: &Coordination, handle: u64) {
+        assert!(handle != 0, "a slot without a handle is free");
         let slot = shared.slot(self.index);
         slot.set_transaction(0, 0);
         slot.set_uncommitted(Digest::default(), 0);

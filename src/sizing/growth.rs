@@ -92,6 +92,7 @@ impl Growth {
             }
         };
         let capacity = regular.max(at_least);
+        debug_assert!(last.is_none_or(|last| last < capacity));
         check_capacity(capacity)?;
         Ok(capacity)
     }

@@ -79,6 +79,10 @@ pub fn share_interval(count: u64, all: u64) -> Interval {
             binomial_up_to(count, all, share) < TAIL
         }),
     };
+    debug_assert!(
+        low <= estimate && estimate <= high,
+        "{low} {estimate} {high}"
+    );
     Interval {
         estimate,
         low,

@@ -349,6 +349,7 @@ impl Cell {
 
     fn best(self, capacity: u64, pages: u64) -> Plan {
         let Best { probes, rate } = Best::find(self, capacity, pages, None);
+        assert!((1..=MAX_PROBES).contains(&probes), "{probes}");
         Plan {
             cell: self,
             capacity,

@@ -24,10 +24,10 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
         let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
         put(offset, &superblock.encode(header));
     }
-    put(
-        COPY_MARK_OFFSET,
-        &mark_of(header, &both[1], digest).encode(),
-    );
+    let mark = mark_of(header, &both[1], digest);
+    // Otherwise no delta could be laid on the copy.
+    assert!(mark.fits(&both[1]));
+    put(COPY_MARK_OFFSET, &mark.encode());
     bytes
 }
 

@@ -128,6 +128,7 @@ pub(crate) fn write_delta(
         out: DeltaOutput::new(&draft),
     };
     let header = writer.write(watch)?;
+    assert!(header.from.generation <= header.to.generation, "a way back");
     drop(held);
     let bytes = header.encode();
     write_all_at(&*draft.file, &bytes, 0).map_err(|error| draft.failed(error))?;

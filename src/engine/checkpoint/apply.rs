@@ -74,6 +74,8 @@ impl LogApplier<'_> {
         trigger: CheckpointTrigger,
     ) -> Result<Superblock> {
         let access = self.access;
+        // A log is applied once, and none before those that are older.
+        assert_eq!(log.generation, meta.superblock.generation);
         filter::expect_memory(access)?;
         let log_keys = buffer.map_or_else(|| access.options.log_keys(), |_| 0);
         let buffer = self.believed(buffer, log, &found, &meta.superblock)?;
@@ -105,7 +107,10 @@ impl LogApplier<'_> {
         };
         let sections = rewrite.after(log, added, pages.inserted())?;
         pages.write(&sections)?;
-        pages.publish(superblock_after(&closed, sections)?)
+        let before = meta.superblock.sequence;
+        let published = pages.publish(superblock_after(&closed, sections)?)?;
+        assert!(published.sequence > before, "{before}, {published:?}");
+        Ok(published)
     }
 
     /// Returns the buffer, if the keys are to come from it: there are many of them, and it holds what its log does, as far

@@ -207,6 +207,7 @@ impl<'a> Checkpointer<'a> {
         if !self.is_due() {
             return Ok(None);
         }
+        assert!(self.handle.access != Access::Shared || one_process.is_some());
         let process = u64::from(std::process::id());
         self.shared.set_checkpointer(process);
         self.state.set_running(true);
@@ -245,7 +246,9 @@ impl<'a> Checkpointer<'a> {
             let log = Arc::clone(self.logs.of(&sealed)?);
             sealed.sync_to(&log, sealed.buffer.tail().end)?;
             let buffer = Some(&sealed.buffer);
-            self.applier().apply(&meta, &log, buffer, trigger)?;
+            let published = self.applier().apply(&meta, &log, buffer, trigger)?;
+            // From the next line on its log may be removed.
+            assert_eq!(published.generation, number + 1);
         } else {
             // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
             // be lost in a power cut once the log that it replaces has been removed.
@@ -263,8 +266,9 @@ impl<'a> Checkpointer<'a> {
         let meta = self.file.read_meta()?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.applier()
-            .apply(&meta, log, None, CheckpointTrigger::Awaited)?;
+        let applier = self.applier();
+        let published = applier.apply(&meta, log, None, CheckpointTrigger::Awaited)?;
+        assert_eq!(published.generation, log.generation + 1);
         self.shared.set_checkpointed(log.generation + 1);
         self.views.renew()?;
         self.remove_generation(log.generation);

@@ -59,6 +59,9 @@ impl Remade<'_> {
             hashes.dedup();
             same &= hashes.len() == before;
             let united = hashes.len();
+            // A hash of another part would come twice, and the section would not rise.
+            let mut ends = hashes.first().into_iter().chain(hashes.last());
+            assert!(ends.all(|hash| range.contains(hash)), "{range:x?}");
             if let Some(remove_inserted) = &mut remove_inserted {
                 remove_inserted(range, &mut hashes)?;
             }
@@ -194,6 +197,7 @@ impl SectionRewrite<'_> {
                 ..writer.finish()?
             };
             // A section that can't be read back must be found before a superblock names it.
+            assert_eq!(section.count, count, "both passes over the hashes");
             let checked =
                 Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
             checked.map_err(|source| self.file.format_error(source))?;

@@ -63,6 +63,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         let (file, temporary) = (&draft.file, &*draft.temporary);
         let mut stays = 1.0;
         let generation = design.superblock.generation;
+        assert_eq!(design.superblock.layers.len(), design.parts.len());
         for (layer, parts) in design.superblock.layers.iter_mut().zip(&design.parts) {
             let target = Target {
                 file: &**file,
@@ -124,6 +125,8 @@ impl<'a, 'w> Stream<'a, 'w> {
 
     /// Adds to `pages` of the result, which has `all` pages, the pages of an input that fold into them.
     fn unite(&mut self, part: &Part, pages: Range<u64>, all: u64) -> Result<()> {
+        // Otherwise a page would be united with others than those that its keys are in.
+        assert!(part.layer.pages.is_multiple_of(all), "{:?}", part.layer);
         let factor = part.layer.pages / all;
         let (mut at, end) = (pages.start * factor, pages.end * factor);
         while at < end {

@@ -224,6 +224,15 @@ impl Recovery<'_> {
         number: u64,
     ) -> Result<Recovered> {
         let superblock = &self.meta.superblock;
+        // The closed log is that of the superblock, and the active one follows it.
+        let is_numbered = |found: &RecoveredLog, expected| found.log.generation == expected;
+        assert!(
+            sealed
+                .iter()
+                .all(|log| is_numbered(log, superblock.generation))
+        );
+        assert!(sealed.iter().all(|log| is_numbered(log, number - 1)));
+        assert!(active.iter().all(|log| is_numbered(log, number)));
         let mut commits: Commits = superblock.commits.clone();
         let mut commit_sequence = superblock.commit_sequence;
         let mut handle = 0;

@@ -39,6 +39,8 @@ impl RecoveredLog {
         shared: bool,
         bytes: u64,
     ) -> Result<Option<Generation>> {
+        // In two buffers, its keys would count twice.
+        assert!(!self.loaded);
         if !filter::may_fit(&meta.header, self.scan.committed_keys, bytes) {
             return Ok(None);
         }

@@ -107,6 +107,7 @@ impl Reader<'_> {
         says: Option<C>,
         found: &mut [bool],
     ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
+        assert_eq!(found.len(), keys.count());
         let view = Arc::clone(&*self.views.current()?);
         view.filter.expect_open()?;
         let absent = AbsentSince::of(&view);

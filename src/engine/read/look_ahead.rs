@@ -45,6 +45,7 @@ impl LookAhead {
         if places.iter().any(|place| *place < self.fresh_from) {
             return None;
         }
+        debug_assert!(self.first <= self.fresh_from);
         let seen = |place: &usize| self.seen[place - self.first];
         let seen: Vec<bool> = places.iter().map(seen).collect();
         Some(Self {
@@ -128,6 +129,7 @@ impl Reader<'_> {
             // The sealed buffer shows keys that an open transaction has removed.
             return Ok(());
         }
+        assert!(ahead.first <= place, "answers that are handed out");
         let absent = AbsentSince::of(&view);
         let mut hashes = [0; BATCH];
         let end = ahead.first + ahead.seen.len();

@@ -93,6 +93,9 @@ impl BatchOperation for ClaimBatch<'_> {
         guard.check_table()?;
         guard.announce()?;
         let hashes = &self.claims.hashes;
+        // One that is claimed and not logged would be lost with the process, and the other way round.
+        assert_eq!(hashes.len(), self.claims.slots.len());
+        assert_eq!(hashes.len(), self.claims.places.len());
         guard.append(|log, handle| log.insert(handle, hashes))
     }
 
@@ -165,6 +168,10 @@ impl WriteGuard<'_> {
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let first = candidates.places.first().copied().unwrap_or(0);
+        // In order: of two that are equal, the first is the new one.
+        debug_assert!(candidates.places.is_sorted_by(|one, next| one < next));
+        let last = candidates.places.last().copied().unwrap_or(0);
+        assert!(last < candidates.batch.len().min(verdicts.len()), "{last}");
         let freshness = self.freshness(candidates.absent);
         let held = |hash| self.view.active.buffer.is_held(hash);
         if freshness == Freshness::Active && self.is_full(0) && !held(candidates.batch[first]) {

@@ -121,6 +121,7 @@ impl Writer<'_> {
                 out.truncate(first + stop.done);
                 return Err(*stop.error);
             }
+            assert_eq!(out.len(), first + batch.len(), "one for each key");
         }
         Ok(())
     }
@@ -200,6 +201,9 @@ impl BatchOperation for CountBatch<'_> {
 
     fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()> {
         guard.announce()?;
+        // What the log says of the batch is what the buffer will.
+        let logged = self.operation.by() * self.hashes.len() as i64;
+        assert_eq!(logged, self.net);
         let (is_insert, hashes) = (self.operation.by() > 0, &self.hashes);
         guard.append(|log, handle| match is_insert {
             true => log.insert(handle, hashes),
@@ -209,6 +213,8 @@ impl BatchOperation for CountBatch<'_> {
 
     fn publish(&mut self, guard: &WriteGuard<'_>) {
         let buffer = &guard.view.active.buffer;
+        let all: i64 = self.marked.iter().map(|marked| marked.by).sum();
+        assert_eq!(all, self.net, "a key is counted for another");
         for marked in &self.marked {
             buffer.count(marked.slot, marked.by);
         }

@@ -79,6 +79,7 @@ impl WriteGuard<'_> {
             report.exempted += 1;
             true
         });
+        assert!(failed.is_some() || report.exempted == hashes.len() as u64);
         match failed {
             None => Ok(report),
             Some(error) => Err(error),

@@ -106,6 +106,8 @@ impl<'a> Writer<'a> {
         }
         guard.check_memory()?;
         guard.sound = true;
+        assert_eq!(self.state.is_shared, guard.exclusion.is_some());
+        assert_eq!(self.handle.number & GAVE_UP, 0);
         self.shared.set_changing(self.handle.number);
         Ok(guard)
     }

@@ -101,6 +101,7 @@ impl Writer<'_> {
             if on_pending.stops_after(&verdicts[first..]) {
                 break;
             }
+            assert_eq!(verdicts.len(), first + batch.len(), "one for each key");
         }
         Ok(())
     }

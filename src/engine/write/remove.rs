@@ -59,6 +59,7 @@ impl Writer<'_> {
                 out.truncate(first + stop.done);
                 return Err(*stop.error);
             }
+            assert_eq!(out.len(), first + batch.len(), "one for each key");
         }
         Ok(())
     }
@@ -131,6 +132,7 @@ impl BatchOperation for RemoveBatch<'_> {
         guard.check_table()?;
         guard.announce()?;
         let hashes = &self.hashes;
+        assert_eq!(hashes.len(), self.slots.len());
         guard.append(|log, handle| log.remove(handle, hashes))
     }
 

@@ -13,6 +13,7 @@ use crate::generation::buffer_pool::Demand;
 use crate::shm::coordination::MAX_HANDLES;
 use crate::storefile::meta::room_after;
 use crate::wal::Cut;
+use crate::wal::file::RECORDS_OFFSET;
 
 /// A log of this many times the buffer's bytes is closed early.
 const LONG_LOG_BUFFERS: u64 = 4;
@@ -107,6 +108,7 @@ impl WriteGuard<'_> {
             true => self.writer.buffers.make_last(next)?,
             false => self.writer.buffers.make(next, self.demand(waits))?,
         };
+        assert_eq!(buffer.generation(), next);
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.count()).sum();
         let net: i64 = carried.iter().map(|open| open.keys.net()).sum();
@@ -120,6 +122,8 @@ impl WriteGuard<'_> {
         buffer.set_keys(moved);
         buffer.set_net_keys(net);
         let made = Arc::new(Generation::new(buffer));
+        // Recovery takes anything else for nonsense.
+        assert!(layer.is_some() || layer_index == 0, "{layer_index}");
         let cut = Cut {
             last,
             layer_index,
@@ -127,6 +131,8 @@ impl WriteGuard<'_> {
         };
         let begun = self.close_log(&old, &made, &cut, &carried)?;
         // From here on the rotation counts. After a death the next holder completes it.
+        // The log is closed, so that the next one has begun. None follows the last.
+        assert!(last || begun.end >= RECORDS_OFFSET, "{begun:?}");
         self.sound = false;
         old.buffer.set_keys(count);
         let net = old.buffer.net_keys().saturating_sub(net);

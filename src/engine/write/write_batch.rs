@@ -109,6 +109,8 @@ impl<O: BatchOperation> WriteBatch<'_, '_, O> {
             return Err(Stop::at(first)(error));
         }
         self.operation.publish(self.guard);
+        // What is still reserved would go into the next record again.
+        assert!(self.operation.first_reserved().is_none());
         self.guard.set_applied();
         Ok(())
     }
