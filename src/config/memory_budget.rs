@@ -31,8 +31,8 @@ const SEGMENT_SHARE: u64 = 64;
 const LEAST_SEGMENT: u64 = 64;
 /// A merge has this many new segments in memory: two that it has packed, in memory that grows by doubling, and copies.
 const PACKED_SEGMENTS: u64 = 6;
-/// What a checkpoint needs beside that.
-const CHECKPOINT_EXTRA: u64 = 2 << 20;
+/// What a checkpoint needs beside that: up to 2 MiB that wait for a border of the file, twice while they grow, and lists.
+const CHECKPOINT_EXTRA: u64 = 6 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
 /// A negative filter takes at most what the buffers of an exclusive handle may take, divided by this.

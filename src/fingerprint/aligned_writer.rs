@@ -45,6 +45,9 @@ impl<'a> AlignedWriter<'a> {
         if offset + bytes.len() as u64 <= self.length {
             return (self.write_at)(bytes, offset);
         }
+        if !self.pending.is_empty() && !self.has_memory_for(bytes.len()) {
+            self.finish()?;
+        }
         if !self.pending.is_empty() {
             let left = LARGE_PAGE - self.end() % LARGE_PAGE;
             let (piece, rest) = bytes.split_at(left.min(bytes.len() as u64) as usize);
@@ -60,11 +63,22 @@ impl<'a> AlignedWriter<'a> {
         let whole = (bytes.len() as u64).saturating_sub(behind);
         let (pieces, rest) = bytes.split_at(whole as usize);
         (self.write_at)(pieces, offset)?;
-        self.pending.extend_from_slice(rest);
         self.offset = offset + whole;
+        if !self.has_memory_for(rest.len()) {
+            (self.write_at)(rest, self.offset)?;
+            self.offset += rest.len() as u64;
+            return Ok(());
+        }
+        self.pending.extend_from_slice(rest);
         // Otherwise a large page would wait that could be written.
         assert!((self.pending.len() as u64) < LARGE_PAGE);
         Ok(())
+    }
+
+    /// Returns whether so many bytes may wait. They need not, where the address space is nearly used up.
+    fn has_memory_for(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.min(LARGE_PAGE as usize);
+        self.pending.try_reserve_exact(bytes).is_ok()
     }
 
     /// Writes what is left.
