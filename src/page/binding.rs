@@ -85,8 +85,8 @@ impl Binding {
     pub(crate) fn seal(self, number: u64, generation: u64, occupancy: u32, page: &mut [u8]) {
         // Of more bytes, the CRC would cover the first page alone.
         assert_eq!(page.len(), PAGE_BYTES);
-        // Page 0 has the header, and no page is older than the first checkpoint.
-        assert!(number > 0 && generation > 0, "{number} {generation}");
+        // No page is older than the first checkpoint.
+        assert!(generation > 0, "page {number}");
         put_u32(page, OCCUPANCY_OFFSET, occupancy);
         put_u64(page, GENERATION_OFFSET, generation);
         let crc = self.checksum(number, page);
