@@ -110,11 +110,11 @@ impl Map {
             .offset(offset)
             .len(bytes)
             .map_raw_read_only(file)?;
+        // What `cells` hands out lies in the map.
+        assert_eq!(raw.len(), bytes);
         // Default advice reads 128 KiB around each random fault, large pages (`MADV_HUGEPAGE`) 2 MiB: too much where memory
         // is short. A refusal of the advice costs only speed.
         #[cfg(unix)]
-        // What `cells` hands out lies in the map.
-        assert_eq!(raw.len(), bytes);
         let _ = raw.advise(memmap2::Advice::Random);
         super::simd::prefetch::detect();
         let holed = match holes_take_room(file) {
