@@ -141,6 +141,7 @@ proptest! {
     ) {
         let path = pieces.concat();
         let path = path.trim_start_matches(['/', '\\']);
+        let line_has_drive = path.split(['/', '\\']).any(standard::is_drive);
         for rest in ["", "?q=1 2", "#f"] {
             let url = Url::parse(&format!("file:///x/{path}{rest}"));
             let mut url = url.expect("a file URL");
@@ -148,11 +149,12 @@ proptest! {
             let made = standard::parse(&format!("file:///x/{path}{rest}"));
             let made = made.and_then(Result::ok).map(|written| written.text);
             let path = made.as_deref().and_then(|made| made.strip_prefix("file:///"));
-            // It would drop slashes that `..` leaves at the beginning, and leave a drive there as it is.
+            // It would drop slashes that `..` leaves at the beginning, and leave a drive there as it is. A drive that is
+            // not the first segment stops its `..` too.
             let departs = path.is_some_and(|path| {
                 let first = path.split(['/', '?']).next().unwrap_or_default();
                 path.starts_with('/') || standard::is_drive(first)
-            });
+            }) || line_has_drive;
             if !departs {
                 prop_assert_eq!(made.as_deref(), Some(url.as_str()));
             }
