@@ -53,11 +53,14 @@ pub struct Usage {
     pub file: u64,
 }
 
-/// The command that lies beside this program.
+/// The command that was named; else the one that lies beside this program.
 ///
 /// # Errors
-/// That it doesn't, and how to build it.
-pub fn beside_this_program() -> io::Result<PathBuf> {
+/// That none does, and how to build it.
+pub fn command(named: Option<PathBuf>) -> io::Result<PathBuf> {
+    if let Some(command) = named {
+        return Ok(command);
+    }
     let command = std::env::current_exe()?.with_file_name("everseen");
     match command.exists() {
         true => Ok(command),
@@ -70,6 +73,19 @@ pub fn beside_this_program() -> io::Result<PathBuf> {
 
 /// How often the memory of a run is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Makes a store before lines come to it.
+///
+/// # Errors
+/// What the system says, and a status other than 0 as [`io::ErrorKind::Other`].
+pub fn create(command: &Path, store: &Path, options: &[&str]) -> io::Result<()> {
+    let mut create = Command::new(command);
+    let status = create.arg("create").arg(store).args(options).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{create:?} ended with {status}"))),
+    }
+}
 
 impl Piped<'_> {
     /// Runs it to its end, and until the disk has what it wrote.

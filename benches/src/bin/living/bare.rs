@@ -22,7 +22,7 @@ pub fn four_appends(folder: &Path) -> io::Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// A run of `cat` that throws a file away, in a shell's words.
+/// `cat FILE > /dev/null`, not started yet.
 pub fn cat(path: &Path) -> Command {
     let mut cat = Command::new("cat");
     cat.arg(path).stdout(Stdio::null());

@@ -121,10 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if args.quick {
         args.make_quick();
     }
-    let command = match args.command.take() {
-        Some(command) => command,
-        None => piped::beside_this_program()?,
-    };
+    let command = piped::command(args.command.take())?;
     let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
     println!(

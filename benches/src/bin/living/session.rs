@@ -4,10 +4,9 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use everseen_benches::cgroup::MemoryGroup;
-use everseen_benches::piped::{Lines, Piped, Usage};
+use everseen_benches::piped::{self, Lines, Piped, Usage};
 use everseen_benches::scratch::Scratch;
 
 /// One run of this program.
@@ -42,12 +41,7 @@ impl<'a> Session<'a> {
 
     /// Makes a store before lines come to it.
     pub fn create(&self, store: &Path, options: &[&str]) -> io::Result<()> {
-        let mut create = Command::new(self.command);
-        let status = create.arg("create").arg(store).args(options).status()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("{create:?} ended with {status}"))),
-        }
+        piped::create(self.command, store, options)
     }
 
     /// Runs `dedup` on as many lines as no store has seen.

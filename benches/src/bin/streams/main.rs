@@ -80,10 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         args.keys = vec![100_000];
         args.rounds = 1;
     }
-    let command = match args.command.take() {
-        Some(command) => command,
-        None => piped::beside_this_program()?,
-    };
+    let command = piped::command(args.command.take())?;
     let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
     println!(

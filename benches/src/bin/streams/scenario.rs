@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
+
+use everseen_benches::piped;
 
 /// How a store comes to be.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +45,9 @@ impl Scenario {
         let Some(options) = self.create else {
             return Ok(());
         };
-        let mut create = Command::new(command);
-        create.arg("create").arg(store);
-        if self.is_sized {
-            create.args(["--capacity", &capacity.to_string()]);
-        }
-        let status = create.args(options).status()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("{create:?} ended with {status}"))),
-        }
+        let capacity = format!("--capacity={capacity}");
+        let sized = self.is_sized.then_some(&*capacity);
+        let options: Vec<&str> = sized.into_iter().chain(options.iter().copied()).collect();
+        piped::create(command, store, &options)
     }
 }
