@@ -45,19 +45,18 @@ impl<'a> AlignedWriter<'a> {
         if offset + bytes.len() as u64 <= self.length {
             return (self.write_at)(bytes, offset);
         }
-        if !self.pending.is_empty() && !self.has_memory_for(bytes.len()) {
-            self.finish()?;
-        }
         if !self.pending.is_empty() {
             let left = LARGE_PAGE - self.end() % LARGE_PAGE;
             let (piece, rest) = bytes.split_at(left.min(bytes.len() as u64) as usize);
-            self.pending.extend_from_slice(piece);
-            if !self.end().is_multiple_of(LARGE_PAGE) {
-                return Ok(());
+            if self.has_memory_for(piece.len()) {
+                self.pending.extend_from_slice(piece);
+                if !self.end().is_multiple_of(LARGE_PAGE) {
+                    return Ok(());
+                }
+                offset += piece.len() as u64;
+                bytes = rest;
             }
             self.finish()?;
-            offset += piece.len() as u64;
-            bytes = rest;
         }
         let behind = (offset + bytes.len() as u64) % LARGE_PAGE;
         let whole = (bytes.len() as u64).saturating_sub(behind);
@@ -77,7 +76,6 @@ impl<'a> AlignedWriter<'a> {
 
     /// Returns whether so many bytes may wait. They need not, where the address space is nearly used up.
     fn has_memory_for(&mut self, bytes: usize) -> bool {
-        let bytes = bytes.min(LARGE_PAGE as usize);
         self.pending.try_reserve_exact(bytes).is_ok()
     }
 

@@ -23,7 +23,6 @@ pub(crate) struct LookAhead {
     pub(crate) fresh_from: usize,
     pub(crate) absent: AbsentSince,
     seen: Vec<bool>,
-    count_absent: usize,
     /// How much of the log the active buffer had when it was searched; `None` if it was not. The buffer has an insert
     /// before this moves on, and this moves on before the insert returns.
     applied: Option<u64>,
@@ -37,7 +36,7 @@ impl LookAhead {
 
     /// Returns how many keys were absent when they were looked up.
     pub(crate) fn count_absent(&self) -> usize {
-        self.count_absent
+        self.seen.iter().filter(|seen| !**seen).count()
     }
 
     /// Returns the answers for the keys at these places alone; `None` if there is none for one of them.
@@ -47,14 +46,12 @@ impl LookAhead {
         }
         debug_assert!(self.first <= self.fresh_from);
         let seen = |place: &usize| self.seen[place - self.first];
-        let seen: Vec<bool> = places.iter().map(seen).collect();
         Some(Self {
             first: 0,
             fresh_from: 0,
             absent: self.absent,
             applied: self.applied,
-            count_absent: count_absent(&seen),
-            seen,
+            seen: places.iter().map(seen).collect(),
         })
     }
 
@@ -68,10 +65,6 @@ impl LookAhead {
         let buffer = &view.active.buffer;
         self.absent.is_of_active(view) && self.applied == Some(buffer.applied())
     }
-}
-
-fn count_absent(seen: &[bool]) -> usize {
-    seen.iter().filter(|seen| !**seen).count()
 }
 
 impl Reader<'_> {
@@ -103,7 +96,6 @@ impl Reader<'_> {
                     first: keys.first,
                     fresh_from: keys.first,
                     absent,
-                    count_absent: count_absent(&seen),
                     seen,
                     applied: searched.then_some(applied),
                 }));
