@@ -1,13 +1,16 @@
 //! What this repository's own rigs use, and no program should: both sets of options in one, the knobs that give a small
 //! store many parts, and the seam between the engine and the disk. Not covered by any promise.
 
+mod given_runs;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::fingerprint::given_runs::GivenRun;
-use crate::fingerprint::given_runs::add_runs;
+pub use given_runs::GivenRun;
+use given_runs::add_runs;
+
 use crate::storefile::meta::identify;
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::Storage;

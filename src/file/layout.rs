@@ -1,5 +1,7 @@
 //! The layout of the filter file (FORMAT.md, "The whole file"). Pure arithmetic.
 
+use std::ops::Range;
+
 use crate::page::PAGE_BYTES;
 
 /// Bytes that a disk writes whole or not at all (FORMAT.md, "What is assumed of the disk").
@@ -57,6 +59,15 @@ const _: () = assert!(REUSED_OFFSET.is_multiple_of(8));
 const _: () =
     assert!(SEQUENCE_OFFSETS[0].is_multiple_of(8) && SEQUENCE_OFFSETS[1].is_multiple_of(8));
 const _: () = assert!(FIRST_PAGE.is_multiple_of(LAYER_ALIGNMENT));
+
+/// Returns the first page that is in two of some ranges of pages.
+pub(crate) fn first_shared(ranges: impl IntoIterator<Item = Range<u64>>) -> Option<u64> {
+    let mut ranges: Vec<Range<u64>> = ranges.into_iter().collect();
+    ranges.sort_unstable_by_key(|pages| pages.start);
+    let mut pairs = ranges.windows(2);
+    let pair = pairs.find(|pair| pair[1].start < pair[0].end)?;
+    Some(pair[1].start)
+}
 
 /// Returns the offset of page `number`, which is below [`PAGE_LIMIT`].
 pub(crate) fn page_offset(number: u64) -> u64 {

@@ -1,6 +1,7 @@
 //! The runs of a store of fingerprints above its oldest one (FORMAT.md, "Run table").
 
 use super::directory_ref::DirectoryRef;
+use super::layout::first_shared;
 use super::superblock_parts::{wrong, wrong_field};
 use super::{Superblock, SuperblockFault};
 use crate::codec::{Decoder, Encoder};
@@ -197,12 +198,9 @@ impl Superblock {
         if let Some(run) = table.runs.iter().find(|run| run.begin >= count) {
             return wrong_field("begin", "below the number of fingerprints", run.begin);
         }
-        let mut named = self.named();
-        named.sort_unstable_by_key(|pages| pages.start);
-        let shared = named.windows(2).find(|pair| pair[1].start < pair[0].end);
-        if let Some(pair) = shared {
+        if let Some(page) = first_shared(self.named()) {
             let expected = "apart from all else that is named";
-            return wrong_field("directory_page", expected, pair[1].start);
+            return wrong_field("directory_page", expected, page);
         }
         // Between two steps of a checkpoint too: what counts from `begin` on is all in the runs below.
         match self.sum_of_runs() {

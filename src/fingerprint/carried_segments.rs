@@ -134,7 +134,7 @@ impl<'a> CarriedSegments<'a> {
         Ok(())
     }
 
-    /// Begins the segment whose first page this is: of those behind the last one carried that begin with its first
+    /// Begins the segment whose first page this is: of those after the last one carried that begin with its first
     /// fingerprint, the first for whose place the page is sealed. Without runs there is no other.
     fn begin(&mut self, page: &[u8; PAGE_BYTES]) -> Result<usize, DeltaError> {
         let next = self.carried.last().map_or(0, |last| last + 1);

@@ -5,13 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::config::damage_policy::OnDamage;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file::directory_ref::directory_pages;
-use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Run, RunTable, Section, Superblock};
 use crate::fingerprint::aligned_writer::AlignedWriter;
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
-use crate::fingerprint::directory_file::{named, raise_reused, read_segment, write_directory};
+use crate::fingerprint::directory_file::{named, raise_reused, write_directory};
 use crate::fingerprint::fingerprint_list::ListedFile;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilterUpdate};
 use crate::fingerprint::net_list::{YoungChanges, count_from};
@@ -19,11 +18,10 @@ use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
 use crate::fingerprint::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::{List, Segment};
-use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
-use crate::fingerprint::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
-use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::fingerprint::segment::pass::Pass;
+use crate::fingerprint::segment_io::{SegmentIo, take};
 use crate::page::Binding;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
@@ -384,103 +382,4 @@ fn largest_of(segments: &[Segment]) -> u64 {
         .map(|extent| extent.end - extent.start)
         .max()
         .unwrap_or(0)
-}
-
-fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
-    room.take(pages).ok_or_else(|| Error::NoSpace {
-        action: "find room in",
-        path: access.file.place.to_path_buf(),
-    })
-}
-
-/// The store file, as a pass sees it.
-struct SegmentIo<'a, 'p, 's> {
-    access: PageAccess<'a>,
-    room: RoomShare<'p>,
-    changes: &'p mut ChangeStream<'s>,
-    young: YoungChanges<'p>,
-    changes_at_once: u64,
-    generation: u64,
-    binding: Binding,
-    writer: AlignedWriter<'a>,
-    negative_filter: &'p NegativeFilterUpdate,
-}
-
-/// Why a pass ended.
-struct PassFailure(Error);
-
-impl From<Error> for PassFailure {
-    fn from(error: Error) -> Self {
-        Self(error)
-    }
-}
-
-impl SegmentIo<'_, '_, '_> {
-    fn damaged(&self, fault: SegmentFault) -> PassFailure {
-        PassFailure(self.access.file.format_error(fault.into()))
-    }
-}
-
-impl PassIo for SegmentIo<'_, '_, '_> {
-    type Error = PassFailure;
-
-    fn binding(&self) -> Binding {
-        self.binding
-    }
-
-    fn changes(
-        &mut self,
-        range: Range<u64>,
-        changes: &mut OwnedChanges,
-    ) -> Result<(), PassFailure> {
-        let end = range.end;
-        self.changes.load(range, changes)?;
-        Ok(self.young.add_to(changes, end)?)
-    }
-
-    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), PassFailure> {
-        let file = self.access.file;
-        Ok(read_segment(&*file.raw, &file.place, segment, bytes)?)
-    }
-
-    fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), PassFailure> {
-        let draft_pages = draft.pages_in_file();
-        let first_page = take(self.access, &mut self.room, draft_pages)?;
-        let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
-        self.writer.write(&bytes, page_offset(first_page))?;
-        self.access.state.note_written(draft_pages);
-        Ok((segment, bytes))
-    }
-
-    fn salvages(&self) -> bool {
-        self.access.options.on_damage == OnDamage::NeverSeen
-    }
-
-    fn changes_at_once(&self) -> u64 {
-        self.changes_at_once
-    }
-
-    fn reads_all(&self) -> bool {
-        self.access.state.is_repairing()
-    }
-
-    fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
-        self.negative_filter.note(origin, fingerprints);
-    }
-
-    fn notes_all(&self) -> bool {
-        self.negative_filter.notes_all()
-    }
-
-    fn note_damaged(&mut self) {
-        self.negative_filter.note_damaged();
-    }
-
-    fn target_pages(&self) -> usize {
-        self.access.options.segment_pages as usize
-    }
-
-    fn fault(&self, fault: SegmentFault) -> PassFailure {
-        self.damaged(fault)
-    }
 }

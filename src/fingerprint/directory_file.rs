@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
-use crate::file::layout::{REUSED_OFFSET, page_offset};
+use crate::file::layout::{REUSED_OFFSET, first_shared, page_offset};
 use crate::file::{DirectoryRef, FormatError, Run, Superblock};
 use crate::fingerprint::segment::directory::{check, check_lists, decode_page, encode};
 use crate::fingerprint::segment::entry::{List, Segment};
@@ -30,14 +30,8 @@ pub(crate) fn read_directory(
     directory: &DirectoryRef,
     (space, binding): (FingerprintSpace, Binding),
 ) -> Result<ReadDirectory> {
-    let found = read_entries(file, path, directory, binding)?;
-    match check_whole(directory, &found.segments, space) {
-        Ok(()) => Ok(found),
-        Err(fault) => Err(Error::Format {
-            path: path.to_owned(),
-            source: fault.into(),
-        }),
-    }
+    let check = |segments: &[Segment]| check_whole(directory, segments, space);
+    read_entries((file, path), directory, binding, check)
 }
 
 /// Reads and checks the directory of a run above the oldest one.
@@ -47,22 +41,16 @@ pub(crate) fn read_run_directory(
     run: &Run,
     (space, binding): (FingerprintSpace, Binding),
 ) -> Result<ReadDirectory> {
-    let found = read_entries(file, path, &run.directory, binding)?;
-    match check_whole_run(run, &found.segments, space) {
-        Ok(()) => Ok(found),
-        Err(fault) => Err(Error::Format {
-            path: path.to_owned(),
-            source: fault.into(),
-        }),
-    }
+    let check = |segments: &[Segment]| check_whole_run(run, segments, space);
+    read_entries((file, path), &run.directory, binding, check)
 }
 
-/// Reads a directory and checks its pages, but not what they say together.
+/// Reads a directory and checks its pages; `check` checks what they say together.
 fn read_entries(
-    file: &dyn StorageFile,
-    path: &Path,
+    (file, path): (&dyn StorageFile, &Path),
     directory: &DirectoryRef,
     binding: Binding,
+    check: impl FnOnce(&[Segment]) -> Result<(), SegmentFault>,
 ) -> Result<ReadDirectory> {
     let failed = |fault: SegmentFault| Error::Format {
         path: path.to_owned(),
@@ -96,6 +84,7 @@ fn read_entries(
         };
         found.segments.extend(segments);
     }
+    check(&found.segments).map_err(failed)?;
     Ok(found)
 }
 
@@ -250,10 +239,8 @@ fn write_entries(
 fn expect_apart(segments: &[Segment], places: [u64; 2]) {
     let pages = directory_pages(segments.len() as u64);
     let copies = places.map(|place| place..place + pages);
-    let mut all: Vec<_> = segments.iter().map(Segment::extent).chain(copies).collect();
-    all.sort_unstable_by_key(|pages| pages.start);
-    let overlap = all.windows(2).find(|pair| pair[1].start < pair[0].end);
-    assert!(overlap.is_none(), "{overlap:?}");
+    let shared = first_shared(segments.iter().map(Segment::extent).chain(copies));
+    assert_eq!(shared, None);
 }
 
 /// Announces to readers that all room which the directory of this version does not name may be written from here on.

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::file::FormatError;
 use crate::fingerprint::run_set::{NoAnswer, RunSet};
 use crate::fingerprint::segment::fault::SegmentFault;
-
 use crate::page_io::probe::{
     BatchProbe, NeedsPointLookup, OnDamaged, PageLookup, Probe, StaleDirectory,
 };

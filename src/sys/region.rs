@@ -261,8 +261,7 @@ mod tests {
         }
     }
 
-    /// What keeps a caller from filling a region that holds anything is up to him; where the region is reserved alone, that
-    /// it erases is why.
+    /// Only a region without contents may be filled: what a reserved one holds is erased.
     #[test]
     fn to_fill_a_region_erases_all_but_its_first_page() {
         let temporary = tempfile::tempdir().unwrap();

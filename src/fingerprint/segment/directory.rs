@@ -6,6 +6,7 @@ use super::entry::{List, SEGMENT_BYTES, Segment};
 use super::fault::{SegmentFault, check_entries, check_sealed};
 use crate::codec::{Decoder, Encoder};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
+use crate::file::layout::first_shared;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES, PAYLOAD_OFFSET};
 
@@ -118,12 +119,8 @@ fn check_ends(list: &[Segment], space: FingerprintSpace, begin: u64) -> Result<(
 
 /// Checks that no page is in two of these.
 pub(crate) fn check_apart(extents: impl Iterator<Item = Range<u64>>) -> Result<(), SegmentFault> {
-    let mut extents: Vec<Range<u64>> = extents.collect();
-    extents.sort_unstable_by_key(|extent| extent.start);
-    match extents.windows(2).find(|pair| pair[1].start < pair[0].end) {
-        Some(pair) => Err(SegmentFault::Shared {
-            number: pair[1].start,
-        }),
+    match first_shared(extents) {
+        Some(number) => Err(SegmentFault::Shared { number }),
         None => Ok(()),
     }
 }
