@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::{FileKind, Kind, LogError};
+use everseen_keys::extractor::Stray;
+use everseen_keys::json::PointerError;
 
 use self::command_words::in_command_words;
 use crate::input::compressed::Format;
@@ -113,12 +115,28 @@ pub enum CliError {
     )]
     OtherReading {
         path: PathBuf,
-        asked: &'static str,
+        asked: String,
         kept: String,
     },
 
     #[error("{option}: needs --url, since the store does not say that it compares URLs")]
     NeedsUrl { option: &'static str },
+
+    #[error("--no-key: needs --json-key, since the store does not say that its records have keys")]
+    NeedsRecordKey,
+
+    #[error("--json-key: {0}")]
+    JsonKey(PointerError),
+
+    /// All items before this one are processed.
+    #[error(
+        "{name}:{line}: {reason}; the lines before it are done (--no-key pass or drop goes on after such a line)"
+    )]
+    NoKey {
+        name: String,
+        line: u64,
+        reason: Stray,
+    },
 
     #[error(
         "{path}: compares URLs by version {got} of the rules, and this program knows versions up to {expected}; use a newer program",

@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) =
         open_both("add", &args.store, &args.items, &args.memory, &args.policy)?;
     input.quiet = args.summing.quiet;
-    let reading = input.reading;
+    let reading = input.reading.clone();
 
     let repeats = match args.unique {
         true => Repeats::LeaveOut,
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     let tally = claimed.outcome.tally;
-    let urls = reading.summary(tally.strays) + &claimed.outcome.long_summary();
+    let urls = reading.summary(&tally) + &claimed.outcome.long_summary();
     let pending = claimed.pending_summary();
     let text = || {
         let lines = many(tally.items, "line");

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::reading::Reading;
-use crate::input::urls::Urls;
+use crate::input::records::KeyOptions;
 use crate::options::named_file::named_file;
 use crate::options::new_store::{can_be_transactional, ensure_keys, warn_of_limits};
 use crate::options::timeout::Timeout;
@@ -94,7 +94,7 @@ pub struct Args {
     no_sample: bool,
 
     #[command(flatten)]
-    urls: Urls,
+    keys: KeyOptions,
 
     #[command(flatten)]
     timeout: Timeout,
@@ -164,8 +164,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     options = match &args.like {
         Some(like) => options.like(like).times(args.times.unwrap_or(1)),
         None => {
-            args.urls.ensure_url()?;
-            options.label(&Reading::asked(&args.urls).label())
+            args.keys.ensure_complete()?;
+            options.label(&Reading::asked(&args.keys)?.label())
         }
     };
     let store = options.create(&args.store)?;
@@ -239,9 +239,9 @@ fn check_template(args: &Args) -> Result<(), CliError> {
     };
     let both = [like, &args.store];
     side_files::refuse(&both, &both)?;
-    match args.urls.is_given() {
+    match args.keys.is_given() {
         true => Err(CliError::Usage(
-            "--like creates a store that compares lines as the other one does; leave out --url, --no-url and the like",
+            "--like creates a store that compares lines as the other one does; leave out --url, --json-key and the like",
         )),
         false => Ok(()),
     }

@@ -104,6 +104,7 @@ Examples:
   everseen dedup -o fresh.txt visited.ever urls.txt      the same, each line once even if it is killed
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
+  everseen dedup --json-key url visited.ever pages.jsonl JSON records, by their url
   everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster
@@ -120,7 +121,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let handle = args.policy.apply(args.memory.options());
     let is_new = !args.store.exists() || handle::is_empty_file(&args.store);
     if is_new {
-        args.items.urls.ensure_url()?;
+        args.items.keys.ensure_complete()?;
         args.new_store.ensure_keys()?;
     }
     let options = args.new_store.apply(CreateOptions::new());
@@ -133,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             (open(options, handle, &args.store, &mut input)?, output)
         }
     };
-    let reading = input.reading;
+    let reading = input.reading.clone();
     let stats_before = store.stats()?;
     let compared = args.new_store.compare(&store, &stats_before, &args.store)?;
     if !args.summing.quiet {
@@ -161,7 +162,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     if args.stats {
-        let strays = reading.summary(claimed.outcome.tally.strays);
+        let strays = reading.summary(&claimed.outcome.tally);
         let urls = strays + &claimed.outcome.long_summary();
         sum_up(stats(&claimed, &urls))?;
     }

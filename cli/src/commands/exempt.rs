@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         &args.policy,
     )?;
     input.quiet = args.summing.quiet;
-    let reading = input.reading;
+    let reading = input.reading.clone();
     let mut exempting = Exempting {
         store,
         pending: Vec::new(),
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = outcome.tally;
     args.summing.tell(
         || outcome.summary("exempt", Json::from(report)),
-        || text(tally.items, report) + &reading.summary(tally.strays) + &outcome.long_summary(),
+        || text(tally.items, report) + &reading.summary(&tally) + &outcome.long_summary(),
     )?;
     outcome.end(&args.store)
 }

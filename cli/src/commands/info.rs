@@ -7,12 +7,13 @@ use everseen::sizing::Interval;
 use everseen::{
     Commit, Escaped, LayerStats, Measured, OpenOptions, RecoveryReport, Stats, VerifyReport,
 };
+use everseen_keys::rule::Kept;
 use serde::Serialize;
 
 use crate::commands::info_text::Facts;
 use crate::commands::verify::damaged_pages;
 use crate::error::CliError;
-use crate::input::reading::{JsonReading, Kept};
+use crate::input::reading::JsonReading;
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::format::{hex, many, rate, thousands};
@@ -309,8 +310,8 @@ impl Json {
     fn keep_label(&mut self, label: &[u8]) {
         self.label = str::from_utf8(label).ok().map(str::to_owned);
         self.label_hex = Some(hex(label));
-        if let Kept::Reading(reading) = Kept::of_label(label) {
-            self.lines = Some(reading.into());
+        if let Kept::Rule(rule) = Kept::of_label(label) {
+            self.lines = Some(rule.into());
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use everseen::{Kind, LayerStats, RecoveryReport, Stats};
+use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
-use crate::input::reading::Kept;
 use crate::output::format::{
     bits_per_key, bytes, hex, many, planned_for, rate, table as columns, thousands, utc,
 };
@@ -59,7 +59,7 @@ fn what_it_is(name: &str, stats: &Stats) -> Rows {
 /// Describes a label: what it says about lines, or as it is.
 fn how_lines_are_read(label: &[u8]) -> Rows {
     vec![match Kept::of_label(label) {
-        Kept::Reading(reading) => ("lines", format!("compared {reading}")),
+        Kept::Rule(rule) => ("lines", format!("compared {rule}")),
         Kept::Nothing | Kept::Unknown => ("label", shown(label)),
     }]
 }

@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         &args.policy,
     )?;
     input.quiet = args.summing.quiet;
-    let reading = input.reading;
+    let reading = input.reading.clone();
     // Refuses an unsuitable store before anything is read.
     let none: [HashedKey; 0] = [];
     store.remove_batch(&none).map_err(everseen::Error::from)?;
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     )?;
     removal.store.close()?;
     let tally = outcome.tally;
-    let urls = reading.summary(tally.strays);
+    let urls = reading.summary(&tally);
     let absent = outcome.judged() - tally.kept;
     let long = outcome.long_summary();
     let removed = tally.kept;

@@ -12,8 +12,8 @@ use everseen::hash::HashedKey;
 use everseen::{Precheck, Store};
 
 use crate::error::CliError;
+use crate::input::keying::Strays;
 use crate::input::record_blocks::Block;
-use crate::input::urls::Strays;
 use crate::process::memory;
 
 /// How often a thread that waits for a block looks whether it is to end.

@@ -147,7 +147,7 @@ mod tests {
     use everseen::hash::KeyHasher;
 
     use super::*;
-    use crate::input::record_blocks::Splitter;
+    use crate::input::record_blocks::{Keyed, Splitter};
 
     fn blocks(text: &[u8], sizes: &mut fastrand::Rng) -> Vec<Block> {
         let origin = Arc::new("input".into());
@@ -165,7 +165,11 @@ mod tests {
             let mut block = splitter.take(Block::default());
             let lines = block.len() as u64;
             block.come_from(&origin, line);
-            block.key_by(|_, item| (item != b"dropped").then(|| hasher.key(item)));
+            block.key_by(|_, item| {
+                (item != b"dropped")
+                    .then(|| hasher.key(item))
+                    .map_or(Keyed::Dropped, Keyed::Key)
+            });
             blocks.push(block);
             (rest, line) = (&rest[end..], line + lines);
         }

@@ -2,11 +2,13 @@
 
 pub(crate) mod compressed;
 pub(crate) mod feed;
+pub(crate) mod keying;
 pub(crate) mod line_spool;
 pub(crate) mod own_files;
 pub(crate) mod read_ahead;
 pub(crate) mod reading;
 pub(crate) mod record_blocks;
+pub(crate) mod records;
 pub(crate) mod urls;
 mod xz_streams;
 
@@ -24,10 +26,11 @@ use everseen::hash::KeyHasher;
 use crate::error::CliError;
 use crate::input::compressed::{Format, Meter};
 use crate::input::feed::{Event, Feed, thread_failed};
+use crate::input::keying::{Keying, Strays};
 use crate::input::own_files::{Found, Purpose};
 use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
-use crate::input::urls::{Keying, Strays, Urls};
+use crate::input::records::KeyOptions;
 use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::tell;
@@ -66,7 +69,7 @@ pub struct Items {
     pub no_decompress: bool,
 
     #[command(flatten)]
-    pub urls: Urls,
+    pub keys: KeyOptions,
 }
 
 /// Inputs that existed when they were checked.
@@ -77,8 +80,8 @@ pub struct Input {
     skip_long: bool,
     pub purpose: Purpose,
     decompress: bool,
-    /// What the command line says of URLs.
-    urls: Urls,
+    /// What the command line says of keys.
+    keys: KeyOptions,
     /// How lines become keys.
     pub reading: Reading,
     /// Total bytes of the inputs, if all are regular files.
@@ -123,8 +126,8 @@ impl Input {
             skip_long: items.skip_long,
             purpose,
             decompress: !items.no_decompress,
-            urls: items.urls,
-            reading: Reading::asked(&items.urls),
+            keys: items.keys.clone(),
+            reading: Reading::asked(&items.keys)?,
             total: Some(0),
             meter: Arc::default(),
             quiet: false,
@@ -220,7 +223,7 @@ impl Input {
     /// store's own files as well.
     pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
         self.refuse_store(path)?;
-        self.reading = Reading::of_store(&self.urls, store.label(), path)?;
+        self.reading = Reading::of_store(&self.keys, store.label(), path)?;
         Ok(())
     }
 
@@ -242,7 +245,7 @@ impl Input {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
         memory::expect_thread().map_err(thread_failed)?;
-        let keying = Keying::new(hasher, self.reading, self.longest);
+        let keying = Keying::new(hasher, &self.reading, self.longest);
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());
@@ -307,11 +310,12 @@ impl Input {
                 let mut strays = Strays::default();
                 let lines = block.lines();
                 block.come_from(&origin, line);
-                keying.key(&mut block, (&name, line), &mut strays);
+                let keyed = keying.key(&mut block, (&name, line), &mut strays);
                 line += lines;
                 if events.send(Event::Block(block, strays)).is_err() {
                     return Ok(());
                 }
+                keyed?;
             }
         }
         Ok(())

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::CliError;
 use crate::input::feed::{Feed, Next};
+use crate::input::keying::Strays;
 use crate::input::record_blocks::{BLOCK, Block};
-use crate::input::urls::Strays;
 use crate::process::memory;
 
 /// The approximate number of bytes read ahead.
@@ -115,7 +115,7 @@ impl Ahead {
 mod tests {
     use super::*;
     use crate::input::own_files::Purpose;
-    use crate::input::urls::Urls;
+    use crate::input::records::KeyOptions;
     use crate::input::{Input, Items};
 
     fn purpose() -> Purpose {
@@ -149,7 +149,7 @@ mod tests {
                 max_line: 7,
                 skip_long: false,
                 no_decompress: false,
-                urls: Urls::default(),
+                keys: KeyOptions::default(),
             };
             let hasher = everseen::hash::KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);
             let input = Input::open(&items, purpose()).expect("it was just written");

@@ -1,62 +1,47 @@
-//! How lines become keys, and the label in which a store keeps that.
-//!
-//! How items are separated is not part of it: the same item is the same key, whatever stands behind it.
+//! How lines become keys: as the store keeps it, as the command line says, and what is reported of it.
 
-use std::fmt;
 use std::path::Path;
 
+use everseen_keys::json::Pointer;
+use everseen_keys::rule::{Kept, NoKey, NotUrl, Part, Rule, UrlRule};
 use everseen_keys::url::RULES;
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::input::urls::{NotUrl, TOLD, Urls};
+use crate::input::keying::TOLD;
+use crate::input::records::KeyOptions;
 use crate::output::format::{many, thousands};
-
-/// How the labels of this command begin. Others belong to other programs.
-const OWN_LABEL: &str = "everseen lines: ";
+use crate::output::progress::Tally;
 
 /// How lines become keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
-    /// By their bytes.
-    #[default]
-    Bytes,
-    Urls(UrlReading),
-}
-
-/// How lines become URLs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UrlReading {
-    /// The version of the normalisation.
-    pub rules: u32,
-    pub sort_query: bool,
-    pub drop_www: bool,
-    /// A preference, which changes no key.
-    pub not_url: NotUrl,
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading(Rule);
 
 impl Reading {
     /// Returns what the command line says of a store that keeps no reading.
-    pub fn asked(urls: &Urls) -> Self {
-        match urls.url {
-            false => Reading::Bytes,
-            true => Reading::Urls(UrlReading {
-                rules: RULES,
-                sort_query: urls.sort_query,
-                drop_www: urls.drop_www,
-                not_url: urls.not_url.unwrap_or_default(),
-            }),
+    pub fn asked(options: &KeyOptions) -> Result<Self, CliError> {
+        let part = options.records.part()?;
+        let url = options.urls.rule();
+        match &part {
+            Part::Json(own) if url.is_some() && own.pointers().len() > 1 => Err(CliError::Usage(
+                "--url: needs a single --json-key, since several values together are not a URL",
+            )),
+            _ => Ok(Reading(Rule { part, url })),
         }
     }
 
     /// Returns how to read the lines for the store at `path`, which has this label. Refuses what contradicts the label.
-    pub fn of_store(urls: &Urls, label: Option<&[u8]>, path: &Path) -> Result<Self, CliError> {
+    pub fn of_store(
+        options: &KeyOptions,
+        label: Option<&[u8]>,
+        path: &Path,
+    ) -> Result<Self, CliError> {
         let label = label.unwrap_or_default();
         let kept = match Kept::of_label(label) {
-            Kept::Reading(kept) => kept,
+            Kept::Rule(kept) => kept,
             Kept::Nothing => {
-                urls.ensure_url()?;
-                return Ok(Self::asked(urls));
+                options.ensure_complete()?;
+                return Self::asked(options);
             }
             Kept::Unknown => {
                 return Err(CliError::UnknownReading {
@@ -65,127 +50,149 @@ impl Reading {
                 });
             }
         };
-        let contradiction = |asked| {
-            Err(CliError::OtherReading {
-                path: path.to_owned(),
-                asked,
-                kept: kept.to_string(),
-            })
+        let contradiction = |asked| CliError::OtherReading {
+            path: path.to_owned(),
+            asked,
+            kept: kept.to_string(),
         };
-        match kept {
-            Reading::Bytes if urls.url => contradiction("--url"),
-            Reading::Bytes => urls.refinement().map_or(Ok(kept), contradiction),
-            Reading::Urls(_) if urls.no_url => contradiction("--no-url"),
+        let part = part_of_store(options, &kept).map_err(contradiction)?;
+        let url = url_of_store(options, &kept).map_err(contradiction)?;
+        match url {
             // What earlier versions did is done to their stores for good.
-            Reading::Urls(own) if !(1..=RULES).contains(&own.rules) => Err(CliError::OtherRules {
+            Some(own) if !(1..=RULES).contains(&own.rules) => Err(CliError::OtherRules {
                 path: path.to_owned(),
                 expected: RULES,
                 got: own.rules,
             }),
-            Reading::Urls(own) if urls.sort_query && !own.sort_query => {
-                contradiction("--sort-query")
-            }
-            Reading::Urls(own) if urls.drop_www && !own.drop_www => contradiction("--drop-www"),
-            Reading::Urls(own) => Ok(Reading::Urls(UrlReading {
-                not_url: urls.not_url.unwrap_or(own.not_url),
-                ..own
-            })),
+            _ => Ok(Reading(Rule { part, url })),
         }
+    }
+
+    pub fn rule(&self) -> &Rule {
+        &self.0
     }
 
     /// Returns the label of a store whose lines are read so.
-    pub fn label(self) -> Vec<u8> {
-        let words = match self {
-            Reading::Bytes => "bytes".to_owned(),
-            Reading::Urls(own) => {
-                let sort = if own.sort_query { " sort-query" } else { "" };
-                let drop = if own.drop_www { " drop-www" } else { "" };
-                let (rules, not_url) = (own.rules, own.not_url.name());
-                format!("url rules={rules}{sort}{drop} not-url={not_url}")
-            }
-        };
-        format!("{OWN_LABEL}{words}").into_bytes()
+    pub fn label(&self) -> Vec<u8> {
+        self.0.label()
     }
 
-    /// Parses what a label says behind its beginning.
-    fn parse(words: &[u8]) -> Option<Self> {
-        let mut words = str::from_utf8(words).ok()?.split(' ');
-        let reading = match words.next()? {
-            "bytes" => Reading::Bytes,
-            "url" => {
-                let rules = words.next()?.strip_prefix("rules=")?.parse().ok()?;
-                let mut own = UrlReading {
-                    rules,
-                    sort_query: false,
-                    drop_www: false,
-                    not_url: NotUrl::default(),
-                };
-                for word in words.by_ref() {
-                    match word {
-                        "sort-query" => own.sort_query = true,
-                        "drop-www" => own.drop_www = true,
-                        "not-url=pass" => own.not_url = NotUrl::Pass,
-                        "not-url=drop" => own.not_url = NotUrl::Drop,
-                        _ => return None,
-                    }
-                }
-                Reading::Urls(own)
-            }
-            _ => return None,
-        };
-        words.next().is_none().then_some(reading)
-    }
-
-    /// Returns what a summary says about items that were not URLs; nothing where lines are no URLs.
-    pub fn summary(self, strays: u64) -> String {
-        match self {
-            Reading::Bytes => String::new(),
-            Reading::Urls(own) => match own.not_url {
-                NotUrl::Pass => format!(", {} of them not URLs", thousands(strays)),
-                NotUrl::Drop => format!(", {} not URLs and dropped", thousands(strays)),
-            },
+    /// Returns what becomes of lines without a key; `None` where every line has one.
+    pub fn no_key(&self) -> Option<NoKey> {
+        match &self.0.part {
+            Part::Whole => None,
+            Part::Json(own) => Some(own.no_key),
         }
     }
 
-    /// Returns the final report on the items that were not reported one by one.
-    pub fn rest(self, strays: u64) -> Option<String> {
-        let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
-        let Reading::Urls(own) = self else {
-            return None;
+    /// Returns what becomes of keys that aren't URLs; `None` where keys need not be.
+    pub fn not_url(&self) -> Option<NotUrl> {
+        self.0.url.map(|own| own.not_url)
+    }
+
+    /// Returns what a summary says about items without a key, and keys that were not URLs; nothing where there can't be
+    /// any.
+    pub fn summary(&self, tally: &Tally) -> String {
+        let keyless = thousands(tally.keyless);
+        let mut text = match self.no_key() {
+            None => String::new(),
+            Some(NoKey::Drop) => format!(", {keyless} without a key and dropped"),
+            Some(_) => format!(", {keyless} of them without a key"),
         };
-        Some(match (rest, own.not_url) {
-            (1, kept) => format!("1 more line is not a URL; {}", kept.describe()),
-            (_, NotUrl::Pass) => {
-                let lines = many(rest, "more line");
-                format!("{lines} are not URLs; kept as they are")
-            }
-            (_, NotUrl::Drop) => format!("{} are not URLs; dropped", many(rest, "more line")),
-        })
+        let strays = thousands(tally.strays);
+        text += &match self.not_url() {
+            None => String::new(),
+            Some(NotUrl::Pass) => format!(", {strays} of them not URLs"),
+            Some(NotUrl::Drop) => format!(", {strays} not URLs and dropped"),
+        };
+        text
+    }
+
+    /// Returns the final reports on the items that were not reported one by one.
+    pub fn rest(&self, tally: &Tally) -> Vec<String> {
+        let beyond = |count: u64| count.checked_sub(TOLD).filter(|rest| *rest > 0);
+        let mut reports = Vec::new();
+        if let (Some(rest), Some(no_key)) = (beyond(tally.keyless), self.no_key()) {
+            let have = if rest == 1 { "has" } else { "have" };
+            let (lines, fate) = (many(rest, "more line"), fate_of_keyless(no_key));
+            reports.push(format!("{lines} {have} no key; {fate}"));
+        }
+        if let (Some(rest), Some(not_url)) = (beyond(tally.strays), self.not_url()) {
+            let what = match rest {
+                1 => "1 more line is not a URL".to_owned(),
+                _ => format!("{} are not URLs", many(rest, "more line")),
+            };
+            let fate = match not_url {
+                NotUrl::Pass if rest > 1 => "kept as they are",
+                _ => fate_of_stray(not_url),
+            };
+            reports.push(format!("{what}; {fate}"));
+        }
+        reports
     }
 }
 
-/// What the label of a store says about its lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// The store has no label, or one of another program.
-    Nothing,
-    Reading(Reading),
-    /// The label is this command's, and this build doesn't know what it says.
-    Unknown,
+/// Returns which part of a line is its key in a store that keeps a rule, or the option that contradicts that.
+fn part_of_store(options: &KeyOptions, kept: &Rule) -> Result<Part, String> {
+    let records = &options.records;
+    let mut part = kept.part.clone();
+    match &mut part {
+        Part::Whole => match (records.asked(), records.no_key) {
+            (Some(asked), _) => return Err(asked),
+            (None, Some(_)) => return Err("--no-key".to_owned()),
+            (None, None) => {}
+        },
+        Part::Json(own) => {
+            if let Some(asked) = records.asked()
+                && records.json_key != own.pointers()
+            {
+                return Err(asked);
+            }
+            own.no_key = records.no_key.unwrap_or(own.no_key);
+        }
+    }
+    Ok(part)
 }
 
-impl Kept {
-    pub fn of_label(label: &[u8]) -> Self {
-        match label.strip_prefix(OWN_LABEL.as_bytes()) {
-            None => Kept::Nothing,
-            Some(words) => Reading::parse(words).map_or(Kept::Unknown, Kept::Reading),
-        }
+/// Does the same for URLs.
+fn url_of_store(options: &KeyOptions, kept: &Rule) -> Result<Option<UrlRule>, String> {
+    let urls = &options.urls;
+    let contradiction = |asked: &str| Err(asked.to_owned());
+    match kept.url {
+        None if urls.url => contradiction("--url"),
+        None => urls.refinement().map_or(Ok(None), contradiction),
+        Some(_) if urls.no_url => contradiction("--no-url"),
+        Some(own) if urls.sort_query && !own.sort_query => contradiction("--sort-query"),
+        Some(own) if urls.drop_www && !own.drop_www => contradiction("--drop-www"),
+        Some(own) => Ok(Some(UrlRule {
+            not_url: urls.not_url.unwrap_or(own.not_url),
+            ..own
+        })),
+    }
+}
+
+/// Returns what messages say that becomes of an item without a key.
+pub fn fate_of_keyless(no_key: NoKey) -> &'static str {
+    match no_key {
+        NoKey::Drop => "dropped",
+        NoKey::Pass | NoKey::Fail => "compared as a whole",
+    }
+}
+
+/// Returns what messages say that becomes of a key that isn't a URL.
+pub fn fate_of_stray(not_url: NotUrl) -> &'static str {
+    match not_url {
+        NotUrl::Pass => "kept as it is",
+        NotUrl::Drop => "dropped",
     }
 }
 
 /// A reading in JSON.
 #[derive(Serialize)]
 pub struct JsonReading {
+    part: &'static str,
+    keys: Vec<String>,
+    no_key: Option<&'static str>,
     url: bool,
     rules: Option<u32>,
     sort_query: bool,
@@ -193,100 +200,25 @@ pub struct JsonReading {
     not_url: Option<&'static str>,
 }
 
-impl From<Reading> for JsonReading {
-    fn from(reading: Reading) -> Self {
-        let own = match reading {
-            Reading::Bytes => None,
-            Reading::Urls(own) => Some(own),
+impl From<Rule> for JsonReading {
+    fn from(rule: Rule) -> Self {
+        let (part, keys, no_key) = match &rule.part {
+            Part::Whole => ("whole", Vec::new(), None),
+            Part::Json(own) => {
+                let keys = own.pointers().iter().map(Pointer::text);
+                ("json", keys.collect(), Some(own.no_key.name()))
+            }
         };
+        let url = rule.url;
         JsonReading {
-            url: own.is_some(),
-            rules: own.map(|own| own.rules),
-            sort_query: own.is_some_and(|own| own.sort_query),
-            drop_www: own.is_some_and(|own| own.drop_www),
-            not_url: own.map(|own| own.not_url.name()),
-        }
-    }
-}
-
-impl fmt::Display for Reading {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = match self {
-            Reading::Bytes => return out.write_str("byte by byte"),
-            Reading::Urls(own) => own,
-        };
-        let sort = if own.sort_query { " --sort-query" } else { "" };
-        let drop = if own.drop_www { " --drop-www" } else { "" };
-        let stray = match own.not_url {
-            NotUrl::Pass => "",
-            NotUrl::Drop => " --not-url drop",
-        };
-        write!(out, "as URLs (--url{sort}{drop}{stray})")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all() -> Vec<Reading> {
-        let mut all = vec![Reading::Bytes];
-        for bits in 0..8 {
-            all.push(Reading::Urls(UrlReading {
-                rules: 1 + bits,
-                sort_query: bits & 1 != 0,
-                drop_www: bits & 2 != 0,
-                not_url: if bits & 4 != 0 {
-                    NotUrl::Drop
-                } else {
-                    NotUrl::Pass
-                },
-            }));
-        }
-        all
-    }
-
-    #[test]
-    fn readings_go_there_and_back() {
-        for reading in all() {
-            let label = reading.label();
-            assert_eq!(Kept::of_label(&label), Kept::Reading(reading), "{reading}");
-        }
-    }
-
-    /// The labels that stores have: they never change.
-    #[test]
-    fn labels_are_these() {
-        assert_eq!(Reading::Bytes.label(), b"everseen lines: bytes");
-        let Some(last) = all().pop() else { return };
-        let label = b"everseen lines: url rules=8 sort-query drop-www not-url=drop";
-        assert_eq!(last.label(), label);
-    }
-
-    #[test]
-    fn labels_of_others_say_nothing_and_of_later_builds_are_not_guessed() {
-        for label in [&b""[..], b"other", b"everseen lines", b"\xFF\xFE"] {
-            assert_eq!(Kept::of_label(label), Kept::Nothing);
-        }
-        for rest in [
-            &b""[..],
-            b"words",
-            b"bytes more",
-            b"url",
-            b"url rules=",
-            b"url rules=x",
-            b"url rules=1 more",
-            b"url rules=1  not-url=pass",
-            b"url rules=4294967296",
-            b"bytes\xFF",
-        ] {
-            let label = [OWN_LABEL.as_bytes(), rest].concat();
-            assert_eq!(
-                Kept::of_label(&label),
-                Kept::Unknown,
-                "{}",
-                label.escape_ascii()
-            );
+            part,
+            keys,
+            no_key,
+            url: url.is_some(),
+            rules: url.map(|own| own.rules),
+            sort_query: url.is_some_and(|own| own.sort_query),
+            drop_www: url.is_some_and(|own| own.drop_www),
+            not_url: url.map(|own| own.not_url.name()),
         }
     }
 }

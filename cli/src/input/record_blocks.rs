@@ -35,6 +35,14 @@ pub struct Block {
     origin: (Arc<OsString>, u64),
 }
 
+/// What an item's bytes came to.
+pub enum Keyed {
+    Key(HashedKey),
+    Dropped,
+    /// The block ends before this item.
+    End,
+}
+
 /// The position of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -120,7 +128,7 @@ impl Block {
 
     /// Computes each item's key, and drops the items without one. `key` gets the item's number among those that were read
     /// for the block, counted from 1.
-    pub fn key_by(&mut self, mut key: impl FnMut(u64, &[u8]) -> Option<HashedKey>) {
+    pub fn key_by(&mut self, mut key: impl FnMut(u64, &[u8]) -> Keyed) {
         self.keys.clear();
         let mut long = std::mem::take(&mut self.gaps).into_iter().peekable();
         let (mut start, mut kept_until, mut number) = (0, 0, 0);
@@ -131,16 +139,23 @@ impl Block {
             }
             number += 1;
             let end = self.ends[at];
-            if let Some(key) = key(number, &self.storage[start..end]) {
-                if kept_until < start {
-                    self.storage.copy_within(start..=end, kept_until);
+            match key(number, &self.storage[start..end]) {
+                Keyed::Key(key) => {
+                    if kept_until < start {
+                        self.storage.copy_within(start..=end, kept_until);
+                    }
+                    kept_until += end + 1 - start;
+                    self.ends[self.keys.len()] = kept_until - 1;
+                    self.keys.push(key);
                 }
-                kept_until += end + 1 - start;
-                self.ends[self.keys.len()] = kept_until - 1;
-                self.keys.push(key);
-            } else {
-                self.dropped += end + 1 - start;
-                self.gaps.push(self.keys.len());
+                Keyed::Dropped => {
+                    self.dropped += end + 1 - start;
+                    self.gaps.push(self.keys.len());
+                }
+                Keyed::End => {
+                    self.ends.truncate(self.keys.len());
+                    return;
+                }
             }
             start = end + 1;
         }

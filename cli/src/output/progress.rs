@@ -27,7 +27,9 @@ pub struct Tally {
     /// Items that the command looks for: new ones, or those to print.
     pub kept: u64,
     pub bytes: u64,
-    /// Items that should be URLs but are not, and how many of them were dropped.
+    /// Items without a key.
+    pub keyless: u64,
+    /// Items that should be URLs but are not, and how many of both were dropped.
     pub strays: u64,
     pub dropped: u64,
     /// Items that were too long and skipped.

@@ -24,9 +24,9 @@ use crate::error::CliError;
 use crate::input::Input;
 use crate::input::compressed::Meter;
 use crate::input::feed::{Next, PrecheckFor};
+use crate::input::keying::Strays;
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::{Block, Place};
-use crate::input::urls::Strays;
 use crate::output::Output;
 use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
@@ -107,7 +107,8 @@ pub fn run(
         true => Progress::quiet(),
         false => Progress::new(input.total, label, output.is_stdout()),
     };
-    let (reading, longest, meter) = (input.reading, input.longest, Arc::clone(&input.meter));
+    let (reading, longest) = (input.reading.clone(), input.longest);
+    let meter = Arc::clone(&input.meter);
     let feed = input.start(job.hasher())?;
     let mut run = Run {
         patience: Patience::new(job.wait()),
@@ -144,7 +145,7 @@ pub fn run(
         Err(error) if error.is_closed_output() => Ending::Unread,
         other => other?,
     };
-    run.tell_rest(reading, longest);
+    run.tell_rest(&reading, longest);
     Ok(Outcome {
         ending,
         tally: run.tally,
@@ -218,8 +219,9 @@ impl<J: Job> Run<'_, J> {
         self.tally.items += strays.dropped + strays.long;
         self.tally.long += strays.long;
         if self.first_long.is_none() {
-            self.first_long.clone_from(&strays.first_long);
+            self.first_long = strays.first_long.as_deref().cloned();
         }
+        self.tally.keyless += strays.keyless;
         self.tally.strays += strays.count;
         self.tally.dropped += strays.dropped;
     }
@@ -341,7 +343,7 @@ mod tests {
     use super::*;
     use crate::input::Items;
     use crate::input::own_files::Purpose;
-    use crate::input::urls::Urls;
+    use crate::input::records::KeyOptions;
 
     /// Keeps every item, and notes how many items came between commits.
     #[derive(Default)]
@@ -399,7 +401,7 @@ mod tests {
             max_line: 64 << 20,
             skip_long: false,
             no_decompress: false,
-            urls: Urls::default(),
+            keys: KeyOptions::default(),
         };
         let purpose = Purpose {
             command: "dedup",

@@ -12,6 +12,7 @@ pub struct Summary<T> {
     command: &'static str,
     ending: &'static str,
     lines: u64,
+    no_key: u64,
     not_urls: u64,
     dropped: u64,
     too_long: u64,
@@ -44,6 +45,7 @@ impl Outcome {
                 Ending::Full => "full",
             },
             lines: self.tally.items,
+            no_key: self.tally.keyless,
             not_urls: self.tally.strays,
             dropped: self.tally.dropped,
             too_long: self.tally.long,
@@ -58,8 +60,8 @@ impl Outcome {
 
 impl<J> Run<'_, J> {
     /// Reports how many items there were of those that were not reported one by one.
-    pub(super) fn tell_rest(&self, reading: Reading, longest: u64) {
-        if let Some(rest) = reading.rest(self.tally.strays) {
+    pub(super) fn tell_rest(&self, reading: &Reading, longest: u64) {
+        for rest in reading.rest(&self.tally) {
             self.progress.tell(&rest);
         }
         if let Some(more @ 1..) = self.tally.long.checked_sub(1) {

@@ -22,6 +22,7 @@ mod own_files;
 mod pending;
 mod plain;
 mod plan;
+mod records;
 mod side_files;
 mod sieve;
 mod sink;

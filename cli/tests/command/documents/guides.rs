@@ -42,6 +42,10 @@ fn lab() -> Lab {
         "links.txt",
         b"https://example.org/a/../b#top\nhttp://example.org/\n",
     );
+    lab.write(
+        "pages.jsonl",
+        b"{\"id\":1,\"url\":\"https://example.org/a\",\"meta\":{\"host\":\"example.org\"}}\n",
+    );
     lab.write("blocked.txt", b"https://example.org/x\n");
     lab.write("gone.txt", b"");
     lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
@@ -103,6 +107,7 @@ fn run_scripts(page: &str) -> usize {
 fn scripts_of_the_pages_run() {
     assert!(run_scripts("README.md") >= 10);
     assert!(run_scripts("docs/guide/dedup.md") >= 1);
+    assert!(run_scripts("docs/guide/records.md") >= 3);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);

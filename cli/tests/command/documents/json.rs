@@ -188,6 +188,10 @@ fn each_command_prints_what_the_schema_says() {
         0,
         &dropped,
     );
+    let keyless = [("new", is(0)), ("dropped", is(3)), ("no_key", is(3))];
+    let records = "dedup --json --json-key url --no-key drop records few";
+    expect("dedup", records, 0, &keyless);
+    expect("info", "info --json records", 0, &[]);
     let matched = [
         ("matched", is(1000)),
         ("inverted", Value::from(false)),
@@ -310,7 +314,7 @@ fn the_page_says_what_the_schema_says() {
 fn a_value_that_does_not_fit_is_noticed() {
     let schema = schema();
     let good = json(
-        br#"{"command":"check","ending":"done","lines":1,"not_urls":0,"dropped":0,"too_long":0,"first_too_long":null,"matched":1,"inverted":false}"#,
+        br#"{"command":"check","ending":"done","lines":1,"no_key":0,"not_urls":0,"dropped":0,"too_long":0,"first_too_long":null,"matched":1,"inverted":false}"#,
     );
     let rule = &schema["$defs"]["check"];
     assert_eq!(complaints(&schema, rule, &good, ""), [""; 0]);

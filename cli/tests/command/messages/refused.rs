@@ -101,6 +101,26 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     // Options.
     (
+        &["dedup", "new", "--no-key", "drop"],
+        "--no-key: needs --json-key, since the store does not say that its records have keys",
+    ),
+    (
+        &["dedup", "new", "--json-key", "a.b", "--json-key", "/a/b"],
+        "--json-key: /a/b: is given twice",
+    ),
+    (
+        &[
+            "create",
+            "new",
+            "--json-key",
+            "a",
+            "--json-key",
+            "b",
+            "--url",
+        ],
+        "--url: needs a single --json-key, since several values together are not a URL",
+    ),
+    (
         &["create", "new", "--kind", "counting"],
         "--kind counting needs --capacity N, since it can't grow: removing a key from the wrong layer would damage others",
     ),
