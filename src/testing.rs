@@ -109,6 +109,13 @@ impl Options {
         self
     }
 
+    /// A run with fewer entries is merged with the next one (8,192 by default).
+    #[must_use]
+    pub fn least_run(mut self, entries: u64) -> Self {
+        self.create.open.least_run = entries;
+        self
+    }
+
     /// How many bytes of segments get a negative filter, whatever memory there is.
     #[must_use]
     pub fn filtered_from(mut self, bytes: u64) -> Self {

@@ -210,11 +210,16 @@ impl Store {
 
     /// Move what is committed from log and buffer into the pages, and wait until it is there.
     ///
-    /// Safety never requires it: a checkpoint runs by itself whenever the buffer is full.
+    /// Safety never requires it: a checkpoint runs by itself whenever the buffer is full. With `full`, all runs of a store
+    /// of fingerprints are merged into one, which takes as long as writing the whole store.
     ///
     /// >>> everseen.open("checkpoint.ever").checkpoint()
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        self.session.call(py, everseen::Store::checkpoint)
+    #[pyo3(signature = (*, full = false))]
+    fn checkpoint(&self, py: Python<'_>, full: bool) -> PyResult<()> {
+        match full {
+            true => self.session.call(py, everseen::Store::checkpoint_full),
+            false => self.session.call(py, everseen::Store::checkpoint),
+        }
     }
 
     /// Return what the store knows about itself without reading its pages.

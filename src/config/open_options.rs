@@ -15,6 +15,10 @@ use crate::sys::storage::{self, Storage};
 /// The least segments that a checkpoint merges between two publications of them, which take three syncs each.
 const LEAST_IN_STEP: u64 = 16;
 
+/// Entries of a run of fingerprints from which on it is worth keeping apart: the pages, fences and directories of smaller ones
+/// take more than what they hold.
+pub(crate) const LEAST_RUN: u64 = 8192;
+
 /// How a handle opens a store: what it may take, how long it waits, and what it does about damage.
 ///
 /// None of this is kept in the store, and each handle may have other options. What a *new* store is like,
@@ -54,6 +58,8 @@ pub struct OpenOptions {
     pub(crate) segment_pages: u64,
     /// How many segments a checkpoint merges at least before it publishes them and uses the room of the old ones.
     pub(crate) step_segments: u64,
+    /// A run with fewer entries is merged with the next one.
+    pub(crate) least_run: u64,
     /// The bytes of segments from which on they are worth a negative filter, whatever memory there is; `None` decides
     /// by memory.
     pub(crate) filtered_from: Option<u64>,
@@ -75,6 +81,7 @@ impl Default for OpenOptions {
             follow: false,
             segment_pages: TARGET_PAGES as u64,
             step_segments: LEAST_IN_STEP,
+            least_run: LEAST_RUN,
             filtered_from: None,
             storage: storage::disk(),
         }

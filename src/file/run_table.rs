@@ -150,6 +150,12 @@ impl RunTable {
 }
 
 impl Superblock {
+    /// Returns the cursor of a run; 0 is the oldest one, which has none.
+    pub(crate) fn begin_of(&self, run: usize) -> u64 {
+        let young = run.checked_sub(1).and_then(|young| self.runs().get(young));
+        young.map_or(0, |run| run.begin)
+    }
+
     /// Returns the runs above the oldest one, the oldest first.
     pub(crate) fn runs(&self) -> &[Run] {
         self.runs.as_ref().map_or(&[], |table| &table.runs)

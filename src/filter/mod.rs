@@ -25,7 +25,7 @@ use crate::filter::readahead::Readahead;
 use crate::fingerprint::map_segments::map_segments;
 use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::fingerprint::run_set::RunSet;
+use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
 use crate::page::Kind;
 use crate::page::write_window::WriteWindow;

@@ -4,7 +4,7 @@ use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{DeltaError, DirectoryRef, Superblock};
 use crate::fingerprint::directory_file::{check_whole, check_whole_run, named};
 use crate::fingerprint::page::first;
-use crate::fingerprint::run_directories::RunSegments;
+use crate::fingerprint::runs::run_directories::RunSegments;
 use crate::fingerprint::segment::directory::{check_apart, decode_page};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::{SegmentFault, check_sealed};

@@ -8,11 +8,11 @@ use crate::error::Result;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::generation::hash_stream::{CommittedTo, for_each_change, sort_nearly_sorted};
 use crate::generation::log_window::LogWindow;
-use crate::memtable::ClosedKeys;
+use crate::memtable::{ClosedKeys, DecidedBy};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::wal::LogFile;
 
-/// So many records are kept before those that do not decide are given up.
+/// So many records are kept before those of one key are joined.
 const LEAST_KEPT: usize = 4096;
 
 /// Where a checkpoint finds its changes.
@@ -32,8 +32,18 @@ pub(crate) struct ChangeStream<'a> {
     source: ChangeSource<'a>,
     space: FingerprintSpace,
     most: u64,
-    /// Canonical hashes, and whether the last record of each inserts it.
-    window: LogWindow<(u64, bool)>,
+    decided_by: DecidedBy,
+    window: LogWindow<Records>,
+}
+
+/// What the records of a log have made of a key.
+#[derive(Debug, Clone, Copy)]
+struct Records {
+    canonical: u64,
+    /// Inserts less removes.
+    sum: i32,
+    /// 1 if the last one inserts the key, -1 if it removes it.
+    last: i32,
 }
 
 impl<'a> ChangeStream<'a> {
@@ -43,8 +53,14 @@ impl<'a> ChangeStream<'a> {
             source,
             space,
             most,
+            decided_by: DecidedBy::LastRecord,
             window: LogWindow::new(most),
         }
+    }
+
+    /// Takes those changes that these records decide; without a call, the last ones.
+    pub(crate) fn decided_by(self, decided_by: DecidedBy) -> Self {
+        Self { decided_by, ..self }
     }
 
     /// Begins to take the same changes again, on another thread. Returns `None` if that would read the whole of a log more
@@ -54,7 +70,8 @@ impl<'a> ChangeStream<'a> {
             ChangeSource::Closed(_) => true,
             ChangeSource::Log { count, .. } => *count <= self.most,
         };
-        is_cheap.then(|| Self::new(self.source.clone(), self.space, self.most))
+        let again = || Self::new(self.source.clone(), self.space, self.most);
+        is_cheap.then(|| again().decided_by(self.decided_by))
     }
 
     /// Replaces what `changes` holds by the changes in a range of fingerprints.
@@ -72,7 +89,7 @@ impl<'a> ChangeStream<'a> {
         let (space, hashes) = (self.space, self.space.hashes(fingerprints));
         match &self.source {
             ChangeSource::Closed(keys) => {
-                keys.collect(hashes, added, removed);
+                keys.collect(hashes, self.decided_by, added, removed);
                 for list in [added, removed] {
                     for hash in &mut *list {
                         *hash = space.fingerprint(*hash);
@@ -85,19 +102,22 @@ impl<'a> ChangeStream<'a> {
                 committed,
                 count,
             } => {
-                let read = |range: &RangeInclusive<u64>, ahead: &mut Vec<(u64, bool)>| {
-                    read_lasts(log, committed, space, range, ahead)
+                let read = |range: &RangeInclusive<u64>, ahead: &mut Vec<Records>| {
+                    read_records(log, committed, space, range, ahead)
                 };
-                let found = self
-                    .window
-                    .items(&hashes, *count, |(hash, _)| *hash, read)?;
-                for (hash, is_insert) in found {
-                    let list = if *is_insert {
-                        &mut *added
-                    } else {
-                        &mut *removed
+                let found =
+                    self.window
+                        .items(&hashes, *count, |records| records.canonical, read)?;
+                for records in found {
+                    let change = match self.decided_by {
+                        DecidedBy::LastRecord => records.last,
+                        DecidedBy::Sum => records.sum,
                     };
-                    list.push(space.fingerprint(*hash));
+                    match change {
+                        0 => {}
+                        1.. => added.push(space.fingerprint(records.canonical)),
+                        _ => removed.push(space.fingerprint(records.canonical)),
+                    }
                 }
             }
         }
@@ -105,37 +125,43 @@ impl<'a> ChangeStream<'a> {
     }
 }
 
-/// Reads what the last record of each key of a range is. A key that occurs repeatedly takes little more memory than one
-/// that occurs once.
-fn read_lasts(
+/// Reads what the records of each key of a range have made of it. A key that occurs repeatedly takes little more memory than
+/// one that occurs once.
+fn read_records(
     log: &LogFile,
     committed: &CommittedTo,
     space: FingerprintSpace,
     range: &RangeInclusive<u64>,
-    lasts: &mut Vec<(u64, bool)>,
+    records: &mut Vec<Records>,
 ) -> Result<()> {
     let mut full = LEAST_KEPT;
     for_each_change(log, committed, |hash, is_insert| {
         let canonical = space.canonical(hash);
         if range.contains(&canonical) {
-            lasts.push((canonical, is_insert));
-            if lasts.len() >= full {
-                keep_last(lasts);
-                full = LEAST_KEPT.max(lasts.len() * 2);
+            let change = if is_insert { 1 } else { -1 };
+            records.push(Records {
+                canonical,
+                sum: change,
+                last: change,
+            });
+            if records.len() >= full {
+                join(records);
+                full = LEAST_KEPT.max(records.len() * 2);
             }
         }
     })?;
-    keep_last(lasts);
+    join(records);
     Ok(())
 }
 
-/// Sorts keys whose records are in order, and keeps the last record of each.
-fn keep_last(lasts: &mut Vec<(u64, bool)>) {
-    lasts.sort_by_key(|(canonical, _)| *canonical);
-    lasts.dedup_by(|next, kept| {
-        let is_same = next.0 == kept.0;
+/// Sorts keys whose records are in order, and joins the records of each.
+fn join(records: &mut Vec<Records>) {
+    records.sort_by_key(|one| one.canonical);
+    records.dedup_by(|next, kept| {
+        let is_same = next.canonical == kept.canonical;
         if is_same {
-            *kept = *next;
+            kept.sum = kept.sum.saturating_add(next.sum);
+            kept.last = next.last;
         }
         is_same
     });
@@ -153,10 +179,28 @@ mod tests {
     use crate::wal::tests::log_in_memory;
     use crate::wal::{LogEnd, LogWriter};
 
+    /// Returns how each fingerprint changes, from ranges that end at these.
+    fn all_of(mut stream: ChangeStream<'_>, ends: &[u64]) -> BTreeMap<u64, i64> {
+        let (mut begin, mut got) = (0, BTreeMap::new());
+        for end in ends {
+            let mut changes = OwnedChanges {
+                added: vec![7],
+                removed: vec![7],
+            };
+            stream.load(begin..*end, &mut changes).unwrap();
+            let OwnedChanges { added, removed } = changes;
+            assert!(added.is_sorted() && removed.is_sorted());
+            got.extend(added.iter().map(|fingerprint| (*fingerprint, 1)));
+            got.extend(removed.iter().map(|fingerprint| (*fingerprint, -1)));
+            begin = *end;
+        }
+        got
+    }
+
     proptest! {
-        /// The slow twin keeps the last record of each fingerprint in a sorted map. Table and log both give the same.
+        /// The slow twin keeps the sum and the last record of each fingerprint in a sorted map. Table and log both give the same.
         #[test]
-        fn table_and_log_give_the_last_record_of_each_fingerprint(
+        fn table_and_log_give_what_the_records_make_of_each_fingerprint(
             records in prop::collection::vec(prop::collection::vec((0_u64..50, 0_u64..3), 0..40), 0..40),
             most in 0_u64..40,
             cuts in prop::collection::vec(any::<u64>(), 0..10),
@@ -167,13 +211,14 @@ mod tests {
             let mut scratch = Vec::new();
             let mut writer = LogWriter { log: &log, at: &mut at, scratch: &mut scratch };
             let buffer = Buffer::private(1 << 16, 1).unwrap().holding(KeyModel::Set(space));
-            let mut twin: BTreeMap<u64, bool> = BTreeMap::new();
+            // The sum of the records of each fingerprint, and the last one.
+            let mut twin: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
             let mut count = 0;
             for keys in &records {
                 // Each record is of one kind, and takes its turn with each key.
                 for kind in [false, true] {
                     let canonical = |key: u64| space.canonical(crate::hash::finalise(key));
-                    let turns = |key: &&(u64, u64)| twin.get(&space.fingerprint(canonical(key.0))) != Some(&kind);
+                    let turns = |key: &&(u64, u64)| twin.get(&space.fingerprint(canonical(key.0))).map(|(_, last)| *last > 0) != Some(kind);
                     let mut hashes: Vec<u64> = keys.iter().filter(turns).map(|(key, low)| canonical(*key) + low).collect();
                     hashes.sort_unstable();
                     hashes.dedup_by_key(|hash| space.fingerprint(*hash));
@@ -182,7 +227,9 @@ mod tests {
                         false => writer.remove(1, &hashes).unwrap(),
                     }
                     for hash in hashes {
-                        twin.insert(space.fingerprint(hash), kind);
+                        let change = if kind { 1 } else { -1 };
+                        let records = twin.entry(space.fingerprint(hash)).or_default();
+                        *records = (records.0 + change, change);
                         buffer.apply(hash, kind).unwrap();
                         count += 1;
                     }
@@ -195,23 +242,18 @@ mod tests {
                 ChangeSource::Closed(ClosedKeys::of(&buffer)),
                 ChangeSource::Log { log: Arc::new(log), committed: None, count },
             ];
-            for source in sources {
+            let ways = [DecidedBy::LastRecord, DecidedBy::Sum];
+            for (source, way) in sources.into_iter().flat_map(|source| ways.map(|way| (source.clone(), way))) {
                 let reads_once = matches!(&source, ChangeSource::Log { count, .. } if *count <= most);
                 let is_closed = matches!(source, ChangeSource::Closed(_));
-                let stream = ChangeStream::new(source, space, most);
+                let stream = ChangeStream::new(source, space, most).decided_by(way);
                 let another = stream.another();
                 prop_assert_eq!(another.is_some(), is_closed || reads_once);
-                let mut stream = another.unwrap_or(stream);
-                let (mut begin, mut got) = (0, BTreeMap::new());
-                for end in &cuts {
-                    let mut changes = OwnedChanges { added: vec![7], removed: vec![7] };
-                    stream.load(begin..*end, &mut changes).unwrap();
-                    prop_assert!(changes.added.is_sorted() && changes.removed.is_sorted());
-                    got.extend(changes.added.iter().map(|fingerprint| (*fingerprint, true)));
-                    got.extend(changes.removed.iter().map(|fingerprint| (*fingerprint, false)));
-                    begin = *end;
-                }
-                prop_assert_eq!(&got, &twin);
+                let got = all_of(another.unwrap_or(stream), &cuts);
+                let change = |(sum, last): (i64, i64)| if way == DecidedBy::Sum { sum } else { last };
+                let changes = twin.iter().map(|(fingerprint, records)| (*fingerprint, change(*records)));
+                let expected: BTreeMap<_, _> = changes.filter(|(_, change)| *change != 0).collect();
+                prop_assert_eq!(&got, &expected);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilt
 use crate::fingerprint::net_list::{YoungChanges, count_from};
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
@@ -37,20 +37,20 @@ const MOST_STEPS: usize = 8;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
-    access: PageAccess<'a>,
+    pub(super) access: PageAccess<'a>,
     pending: &'a PendingFilter,
-    held: HeldFilter,
-    space: FingerprintSpace,
-    binding: Binding,
+    pub(super) held: HeldFilter,
+    pub(super) space: FingerprintSpace,
+    pub(super) binding: Binding,
     /// The newest superblock. The other one names the same segments.
-    superblock: Superblock,
+    pub(super) superblock: Superblock,
     directory: DirectoryRef,
     segments: Vec<Segment>,
     /// The runs above the oldest one, whose entries the pass merges into that with the changes; the oldest first.
-    young: Vec<RunSegments>,
+    pub(super) young: Vec<RunSegments>,
     /// Sections that the superblock before names, or that this checkpoint has written.
     spared: Vec<Range<u64>>,
-    room: Mutex<FreeRoom>,
+    pub(super) room: Mutex<FreeRoom>,
 }
 
 impl<'a> FingerprintPass<'a> {
@@ -123,10 +123,9 @@ impl<'a> FingerprintPass<'a> {
         self.superblock.sequence + 1
     }
 
-    /// Returns how many entries of younger runs the pass merges with the changes.
-    pub(crate) fn young_entries(&self) -> u64 {
-        let entries = self.superblock.runs().iter().map(|run| run.directory.keys);
-        entries.fold(0, u64::saturating_add)
+    /// Returns the version of the set of runs that the superblock names.
+    pub(crate) fn set_version(&self) -> u64 {
+        self.superblock.set_version()
     }
 
     /// Merges changes and all younger runs into the oldest, about as many as `merge` says, and writes the segments and the
@@ -225,7 +224,7 @@ impl<'a> FingerprintPass<'a> {
     }
 
     /// Returns where the entries of younger runs are read from.
-    fn listed(&self) -> ListedFile<'_> {
+    pub(super) fn listed(&self) -> ListedFile<'_> {
         let file = self.access.file;
         ListedFile {
             file: &*file.raw,

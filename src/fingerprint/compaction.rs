@@ -9,11 +9,11 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::{PAGES_OFFSET, page_offset};
-use crate::file::{Section, Superblock};
+use crate::file::{DirectoryRef, Section, Superblock};
 use crate::fingerprint::directory_file::{
-    expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
+    expect_directory, named, raise_reused, read_segment, write_directory, write_run_directory,
 };
-use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fences::pages_with_fences;
 use crate::fingerprint::segment::free_room::FreeRoom;
@@ -83,57 +83,83 @@ impl<'a> Compaction<'a> {
         let file = self.access.file;
         let meta = file.read_meta()?;
         let superblock = &meta.superblock;
-        let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
+        let (_, space) = expect_directory(&file.place, superblock, file.header.space())?;
         let other = meta.other.as_ref();
         let both_name_it = other.is_some_and(|other| other.names_the_same(superblock));
-        if superblock.runs.is_some() {
-            // The next checkpoint that has changes merges all runs into one.
-            return Ok(false);
-        }
-        let mut segments =
-            read_directory(&*file.raw, &file.place, &directory, (space, self.binding))?.segments;
+        let bound = (Some(space), self.binding);
+        let runs = read_runs(&*file.raw, &file.place, superblock, bound)?;
+        let mut segments = owned_segments(&runs, space);
         let mut room = free_room(&meta, &segments);
         let free: u64 = room.runs().map(|run| run.end - run.start).sum();
         if !both_name_it || free * self.worth_share(room.end()) < room.end() {
             return Ok(false);
         }
+        let version = superblock.set_version();
         let moves = moves_down(&segments, &mut room, budget);
         if !moves.is_empty() {
-            raise_reused(&*file.raw, &file.place, directory.version)?;
+            raise_reused(&*file.raw, &file.place, version)?;
         }
-        let mut moved = false;
-        for (index, found) in self.move_all(&moves, &segments, space)? {
-            segments[index] = found;
-            moved = true;
+        let mut changed = vec![false; runs.len()];
+        for (index, found) in self.move_all(&moves, &segments)? {
+            segments[index].segment = found;
+            changed[segments[index].run] = true;
         }
-        if !moved && may_split {
-            moved =
-                self.split_last(&mut segments, (directory.version, space), &mut room, budget)?;
+        if !changed.contains(&true) && may_split {
+            self.split_last(&mut segments, version, &mut room, budget, &mut changed)?;
         }
-        let pages = directory_pages(segments.len() as u64);
-        if !moved || pages == 0 {
+        if !changed.contains(&true) {
             return Ok(false);
         }
-        *budget = budget.saturating_sub(2 * pages);
-        let version = superblock.sequence + 1;
-        let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
-        let numbers = (version, directory.generation);
-        let written = write_directory(
-            &*file.raw,
-            &file.place,
-            self.binding,
-            &segments,
-            places,
-            numbers,
-        )?;
-        // Moving changes where fingerprints lie, and not which there are.
-        assert_eq!(written.keys, directory.keys);
-        self.access.file.name_segments(Superblock {
-            sequence: version,
-            directory: Some(written),
-            ..meta.superblock
-        })?;
+        let named = self.write_directories(superblock, &segments, &changed, &mut room, budget)?;
+        self.access.file.name_segments(named)?;
         Ok(true)
+    }
+
+    /// Writes the directories of runs whose segments have moved, and returns the superblock that names them.
+    fn write_directories(
+        &self,
+        superblock: &Superblock,
+        segments: &[OwnedSegment],
+        changed: &[bool],
+        room: &mut FreeRoom,
+        budget: &mut u64,
+    ) -> Result<Superblock> {
+        let file = self.access.file;
+        let mut named = superblock.clone();
+        named.sequence += 1;
+        for (number, _) in changed.iter().enumerate().filter(|(_, changed)| **changed) {
+            let own = segments.iter().filter(|one| one.run == number);
+            let own: Vec<Segment> = own.map(|one| one.segment).collect();
+            let pages = directory_pages(own.len() as u64);
+            *budget = budget.saturating_sub(2 * pages);
+            let places = [self.take(room, pages)?, self.take(room, pages)?];
+            let directory = match number.checked_sub(1) {
+                None => named.directory.as_mut(),
+                Some(young) => named
+                    .runs
+                    .as_mut()
+                    .map(|table| &mut table.runs[young].directory),
+            };
+            // The segments are those of the runs that the superblock names.
+            let directory = directory.expect("a directory of each run");
+            let (numbers, path) = ((named.sequence, directory.generation), &*file.place);
+            let begin = superblock.begin_of(number);
+            let written = match number {
+                0 => write_directory(&*file.raw, path, self.binding, &own, places, numbers)?,
+                _ => {
+                    let own = (&own[..], begin);
+                    write_run_directory((&*file.raw, path), self.binding, own, places, numbers)?
+                }
+            };
+            // Moving changes where fingerprints lie, and not which there are; those below the cursor don't count.
+            assert!(written.keys == directory.keys || (begin > 0 && written.keys > directory.keys));
+            let keys = directory.keys;
+            *directory = DirectoryRef { keys, ..written };
+        }
+        if let Some(table) = &mut named.runs {
+            table.set_version = named.sequence;
+        }
+        Ok(named)
     }
 
     /// Returns what a file of so many pages is divided by for the least free room that is worth moving anything.
@@ -144,45 +170,45 @@ impl<'a> Compaction<'a> {
         }
     }
 
-    /// Splits the last segments of the file, until the free runs before them are full. Returns whether there were any.
+    /// Splits the last segments of the file, until the free room before them is full, and says which runs have changed.
     fn split_last(
         &self,
-        segments: &mut Vec<Segment>,
-        (version, space): (u64, FingerprintSpace),
+        segments: &mut Vec<OwnedSegment>,
+        version: u64,
         room: &mut FreeRoom,
         budget: &mut u64,
-    ) -> Result<bool> {
+        changed: &mut [bool],
+    ) -> Result<()> {
         let mut split = Vec::new();
         for index in from_the_end(segments) {
-            let end = range(segments, index, space).end;
-            let left = budget.checked_sub(pages_of(&segments[index]));
-            let Some(left) = left else {
+            let own = segments[index];
+            let Some(left) = budget.checked_sub(pages_of(&own.segment)) else {
                 break;
             };
-            match self.split(segments[index], end, version, room)? {
+            match self.split(own, version, room)? {
                 Some(pieces) => split.push((index, pieces)),
                 None => break,
             }
+            changed[own.run] = true;
             *budget = left;
         }
-        let is_any = !split.is_empty();
         // Those behind a segment keep their indexes while it is replaced last.
         split.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, pieces) in split {
             segments.splice(index..=index, pieces);
         }
-        Ok(is_any)
+        Ok(())
     }
 
     /// Cuts a segment into pieces that fill the free runs before it. What is left of it goes behind the end: in the next
     /// round it moves down to where the segment was.
     fn split(
         &self,
-        segment: Segment,
-        end: u64,
+        own: OwnedSegment,
         version: u64,
         room: &mut FreeRoom,
-    ) -> Result<Option<Vec<Segment>>> {
+    ) -> Result<Option<Vec<OwnedSegment>>> {
+        let OwnedSegment { segment, end, .. } = own;
         let runs = room.runs().take_while(|run| run.end <= segment.first_page);
         let runs: Vec<_> = runs
             .map(|run| run.end - run.start)
@@ -214,26 +240,26 @@ impl<'a> Compaction<'a> {
             let first_page = self.take(room, draft.pages_in_file())?;
             let (piece, bytes) = draft.place(self.binding, first_page, segment.generation);
             self.write(&bytes, first_page)?;
-            let list = segment.list;
-            pieces.push(Segment { list, ..piece });
+            let segment = Segment {
+                list: segment.list,
+                ..piece
+            };
+            pieces.push(OwnedSegment { segment, ..own });
         }
         // A page that is in no piece would be lost.
         assert_eq!(begin, segment.pages as usize);
+        for index in 1..pieces.len() {
+            pieces[index - 1].end = pieces[index].segment.first;
+        }
         Ok(Some(pieces))
     }
 
     /// Moves segments, on two threads if the store may use some. Returns those that were whole, with their indexes.
-    fn move_all(
-        &self,
-        moves: &[Move],
-        segments: &[Segment],
-        space: FingerprintSpace,
-    ) -> Result<Vec<(usize, Segment)>> {
+    fn move_all(&self, moves: &[Move], segments: &[OwnedSegment]) -> Result<Vec<(usize, Segment)>> {
         let move_some = |moves: &[Move]| {
             let mut bytes = Vec::new();
             let moved = moves.iter().map(|one| {
-                let end = range(segments, one.index, space).end;
-                let moved = self.move_one(segments[one.index], end, one.first_page, &mut bytes)?;
+                let moved = self.move_one(segments[one.index], one.first_page, &mut bytes)?;
                 Ok(moved.map(|moved| (one.index, moved)))
             });
             moved.filter_map(Result::transpose).collect()
@@ -251,8 +277,7 @@ impl<'a> Compaction<'a> {
     /// Moves a segment to free pages, if it is whole.
     fn move_one(
         &self,
-        segment: Segment,
-        end: u64,
+        OwnedSegment { segment, end, .. }: OwnedSegment,
         first_page: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<Option<Segment>> {
@@ -290,6 +315,30 @@ impl<'a> Compaction<'a> {
     }
 }
 
+/// A segment of a run.
+#[derive(Debug, Clone, Copy)]
+struct OwnedSegment {
+    /// 0 for the oldest run.
+    run: usize,
+    segment: Segment,
+    /// Where its range ends.
+    end: u64,
+}
+
+/// Returns the segments of all runs, in the order of runs and directories.
+fn owned_segments(runs: &[RunSegments], space: FingerprintSpace) -> Vec<OwnedSegment> {
+    let mut all = Vec::new();
+    for (run, segments) in runs.iter().enumerate() {
+        let own = segments.with_ends(space);
+        all.extend(own.map(|(segment, end)| OwnedSegment {
+            run,
+            segment: *segment,
+            end,
+        }));
+    }
+    all
+}
+
 /// A segment that is to move, by its index, and where to.
 struct Move {
     index: usize,
@@ -297,22 +346,23 @@ struct Move {
 }
 
 /// Returns the indexes of segments, of the one that lies last in the file first.
-fn from_the_end(segments: &[Segment]) -> Vec<usize> {
+fn from_the_end(segments: &[OwnedSegment]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..segments.len()).collect();
-    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].segment.first_page));
     order
 }
 
 /// Returns which segments move: those at the end of the file first, each into the first free run before it that has space
 /// for it, up to one that the budget has no pages for: to move those before it would not make the file shorter.
-fn moves_down(segments: &[Segment], room: &mut FreeRoom, budget: &mut u64) -> Vec<Move> {
+fn moves_down(segments: &[OwnedSegment], room: &mut FreeRoom, budget: &mut u64) -> Vec<Move> {
     let mut moves = Vec::new();
     for index in from_the_end(segments) {
-        let pages = pages_of(&segments[index]);
+        let segment = &segments[index].segment;
+        let pages = pages_of(segment);
         let Some(left) = budget.checked_sub(pages) else {
             break;
         };
-        if let Some(first_page) = room.take_before(pages, segments[index].first_page) {
+        if let Some(first_page) = room.take_before(pages, segment.first_page) {
             moves.push(Move { index, first_page });
             *budget = left;
         }
@@ -327,8 +377,9 @@ fn pages_of(segment: &Segment) -> u64 {
 }
 
 /// Returns what nothing names.
-fn free_room(meta: &Meta, segments: &[Segment]) -> FreeRoom {
-    let mut taken: Vec<Range<u64>> = named(&meta.superblock, segments).collect();
+fn free_room(meta: &Meta, segments: &[OwnedSegment]) -> FreeRoom {
+    let mut taken: Vec<Range<u64>> =
+        named(&meta.superblock, segments.iter().map(|one| &one.segment)).collect();
     taken.extend(meta.other_sections().iter().map(Section::numbers));
     FreeRoom::around(taken)
 }

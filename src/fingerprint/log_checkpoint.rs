@@ -4,12 +4,13 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::file::{DirectoryRef, RunTable, Section, Superblock};
+use crate::file::{DirectoryRef, RunTable, Section, SectionKind, Superblock};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
+use crate::fingerprint::runs::levels::Merging;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::memtable::ClosedKeys;
@@ -48,6 +49,12 @@ impl<'a> FingerprintCheckpoint<'a> {
             negative_filter: None,
         })
     }
+
+    /// Returns whether keys are exempt, or were before this log.
+    fn has_exemptions(&self) -> bool {
+        let before = self.closed.meta.superblock.section(SectionKind::Exempt);
+        self.closed.found.exempt > 0 || before.is_some()
+    }
 }
 
 impl PageCheckpoint for FingerprintCheckpoint<'_> {
@@ -63,18 +70,36 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
-        if count == 0 && !closed.access.state.is_repairing() {
+        if count == 0 && !closed.access.state.merges_all() {
             return Ok(());
         }
+        let merging = match self.has_exemptions() {
+            // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new.
+            true => Merging::All,
+            false => self.pass.merging(count),
+        };
         let merge = Merge {
             directory: self.directory,
-            count: count.saturating_add(self.pass.young_entries()),
+            version: self.pass.set_version(),
+            count: count.saturating_add(self.pass.entries_of(merging)),
             generation: closed.log.generation + 1,
             trigger: closed.trigger,
         };
         let source = self.inserted.source.clone();
-        (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
-        self.runs = None;
+        match merging {
+            Merging::Young(runs) => {
+                (self.runs, self.negative_filter) = self.pass.write_run(source, runs, &merge)?;
+                if self.runs.is_none() {
+                    // All changes took each other back. The oldest run alone is a new set all the same: readers of the one
+                    // before must not take it for older.
+                    self.directory.version = self.pass.next_sequence();
+                }
+            }
+            Merging::All => {
+                (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
+                self.runs = None;
+            }
+        }
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use crate::file::{DirectoryRef, Superblock};
 use crate::fingerprint::directory_file::{
     ReadDirectory, expect_directory, read_directory, read_run_directory,
 };
-use crate::fingerprint::run_directories::check_named_apart;
-use crate::fingerprint::run_set::{RunPages, RunSet, YoungRun};
+use crate::fingerprint::runs::run_directories::check_named_apart;
+use crate::fingerprint::runs::run_set::{RunPages, RunSet, YoungRun};
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pages::SegmentPages;

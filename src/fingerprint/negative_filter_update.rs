@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::memory_budget::absence_share;
 use crate::config::open_options::OpenOptions;
 use crate::file::DirectoryRef;
-use crate::fingerprint::run_set::RunSet;
+use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::Origin;
 use crate::page::PAGE_BYTES;
@@ -38,8 +38,10 @@ pub(crate) struct NegativeFilterUpdate {
 /// What a checkpoint merges, as far as a filter is concerned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
-    /// The segments of before.
+    /// The oldest run of before.
     pub(crate) directory: DirectoryRef,
+    /// The version of the set of runs of before.
+    pub(crate) version: u64,
     /// How many changes there are.
     pub(crate) count: u64,
     /// The generation of what is written.
@@ -72,14 +74,10 @@ impl NegativeFilterUpdate {
         merge: &Merge,
         held: HeldFilter,
     ) -> Self {
-        let is_of_these = held.version == merge.directory.version;
-        let held = held.filter.filter(|_| is_of_these);
-        let has_bits = |held: &Arc<NegativeFilter>, bits: u64| {
-            // Those that were removed are in it as well.
-            held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
-        };
-        let held = held.filter(|held| has_bits(held, WORTHLESS_BITS));
-        let has_room = held.as_ref().is_some_and(|held| has_bits(held, LEAST_BITS));
+        let Self { held, .. } = Self::keeping(merge, held);
+        let has_room = held
+            .as_ref()
+            .is_some_and(|held| has_bits(held, merge, LEAST_BITS));
         let keys = merge.directory.keys.saturating_add(merge.count);
         let made = match !has_room && pays(options, merge, keys) {
             // Without memory for it, look-ups go on with the old one.
@@ -89,6 +87,17 @@ impl NegativeFilterUpdate {
         Self {
             held,
             made: made.map(Arc::new),
+            is_incomplete: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins the update of a filter where few of the fingerprints are seen: none is made.
+    pub(crate) fn keeping(merge: &Merge, held: HeldFilter) -> Self {
+        let is_of_these = held.version == merge.version;
+        let held = held.filter.filter(|_| is_of_these);
+        Self {
+            held: held.filter(|held| has_bits(held, merge, WORTHLESS_BITS)),
+            made: None,
             is_incomplete: AtomicBool::new(false),
         }
     }
@@ -126,6 +135,12 @@ impl NegativeFilterUpdate {
         let is_incomplete = self.is_incomplete.load(Ordering::Relaxed);
         self.made.filter(|_| !is_incomplete).or(self.held)
     }
+}
+
+/// Returns whether a filter has this many bits for each key once the changes are in it.
+fn has_bits(held: &Arc<NegativeFilter>, merge: &Merge, bits: u64) -> bool {
+    // Those that were removed are in it as well.
+    held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
 }
 
 /// Returns whether to make a new filter for so many keys.
@@ -167,6 +182,8 @@ mod tests {
             .buffer(LEAST_BUFFER)
             .segment_pages(2)
             .step_segments(2)
+            // A filter is made where all keys are merged.
+            .least_run(u64::MAX)
             .filtered_from(0)
     }
 
@@ -246,6 +263,7 @@ mod tests {
         let updated = |keys: u64| {
             let merge = Merge {
                 directory,
+                version: directory.version,
                 count: keys - directory.keys,
                 generation: 7,
                 trigger: CheckpointTrigger::Awaited,
@@ -284,6 +302,7 @@ mod tests {
         let view = store.engine.views.current().unwrap();
         let mut merge = Merge {
             directory: view.superblock.directory.unwrap(),
+            version: view.superblock.set_version(),
             count: 1,
             generation: 7,
             trigger: CheckpointTrigger::Awaited,
@@ -295,7 +314,7 @@ mod tests {
                 .into_filter()
         };
         assert!(updated(&merge).is_some());
-        merge.directory.version += 1;
+        merge.version += 1;
         assert!(updated(&merge).is_none());
     }
 
@@ -413,6 +432,7 @@ mod tests {
         };
         let full = Merge {
             directory,
+            version: directory.version,
             count: 1 << 20,
             generation: 7,
             trigger: CheckpointTrigger::FullBuffer,

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
-use crate::fingerprint::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::merge::{Changes, merge};
 use crate::fingerprint::segment::pass::OwnedChanges;
@@ -11,11 +11,19 @@ use crate::fingerprint::segment::sorted_run::SortedRun;
 use crate::storefile::still_file::StillFile;
 use crate::sys::simd::dispatch::Baseline;
 
+/// A fingerprint, and what runs say of it.
+#[derive(Clone, Copy)]
+struct NetEntry {
+    fingerprint: u64,
+    youngest: List,
+    eldest: List,
+}
+
 /// The entries of some runs, merged.
 pub(crate) struct NetWalk<'a> {
     /// Those of the youngest run first. No fingerprint is in both lists of a run.
     lists: Vec<(List, FingerprintList<'a>)>,
-    next: Option<(u64, List)>,
+    next: Option<NetEntry>,
     /// How many pages were read.
     read: u64,
 }
@@ -48,23 +56,44 @@ impl<'a> NetWalk<'a> {
 
     /// Returns the next fingerprint, and what the youngest run says of it; `None` at the end.
     pub(crate) fn peek(&self) -> Option<(u64, List)> {
-        self.next
+        self.next.map(|entry| (entry.fingerprint, entry.youngest))
+    }
+
+    /// Returns the next fingerprint, and how all runs together change what is below them: what came and went again is as it
+    /// was. Entries of a fingerprint take turns, so the first and the last one tell.
+    fn peek_difference(&self) -> Option<(u64, Option<List>)> {
+        let entry = self.next?;
+        let is_change = entry.youngest == entry.eldest;
+        Some((entry.fingerprint, is_change.then_some(entry.youngest)))
     }
 
     fn find_next(&mut self) {
         self.next = None;
         for (list, entries) in &self.lists {
-            if let Some(one) = entries.peek()
-                && self.next.is_none_or(|(least, _)| one < least)
-            {
-                self.next = Some((one, *list));
+            let Some(fingerprint) = entries.peek() else {
+                continue;
+            };
+            match &mut self.next {
+                Some(next) if next.fingerprint < fingerprint => {}
+                Some(next) if next.fingerprint == fingerprint => next.eldest = *list,
+                next => {
+                    let (youngest, eldest) = (*list, *list);
+                    *next = Some(NetEntry {
+                        fingerprint,
+                        youngest,
+                        eldest,
+                    });
+                }
             }
         }
     }
 
     /// Passes the next fingerprint.
     pub(crate) fn pass(&mut self) -> Result<()> {
-        let Some((least, _)) = self.next else {
+        let Some(NetEntry {
+            fingerprint: least, ..
+        }) = self.next
+        else {
             return Ok(());
         };
         for (_, entries) in &mut self.lists {
@@ -162,6 +191,37 @@ impl<'a> YoungChanges<'a> {
         let both = OwnedChanges {
             added: over(added, &changes.added, &changes.removed),
             removed: over(removed, &changes.removed, &changes.added),
+        };
+        *changes = both;
+        Ok(())
+    }
+}
+
+impl YoungChanges<'_> {
+    /// Adds their entries below `end` that were not taken before to changes that came after them: what both together change
+    /// in the runs below. A change that takes another back leaves neither.
+    pub(crate) fn join(&mut self, changes: &mut OwnedChanges, end: u64) -> Result<()> {
+        let OwnedChanges { added, removed } = &mut self.own;
+        added.clear();
+        removed.clear();
+        while let Some((fingerprint, list)) =
+            self.walk.peek_difference().filter(|(one, _)| *one < end)
+        {
+            match list {
+                Some(List::Came) => added.push(fingerprint),
+                Some(List::Went) => removed.push(fingerprint),
+                None => {}
+            }
+            self.walk.pass()?;
+        }
+        if added.is_empty() && removed.is_empty() {
+            return Ok(());
+        }
+        let came = over(&changes.added, &[], removed);
+        let went = over(&changes.removed, &[], added);
+        let both = OwnedChanges {
+            added: over(added, &came, &changes.removed),
+            removed: over(removed, &went, &changes.added),
         };
         *changes = both;
         Ok(())

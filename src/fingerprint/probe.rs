@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::file::FormatError;
-use crate::fingerprint::run_set::{NoAnswer, RunSet};
+use crate::fingerprint::runs::run_set::{NoAnswer, RunSet};
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::page_io::probe::{
     BatchProbe, NeedsPointLookup, OnDamaged, PageLookup, Probe, StaleDirectory,

@@ -1,6 +1,6 @@
 //! Requests pages of segments from the system ahead of the look-ups.
 
-use crate::fingerprint::run_set::RunSet;
+use crate::fingerprint::runs::run_set::RunSet;
 use crate::prefetch::BATCH;
 use crate::prefetch::lookup_order::LookupOrder;
 

@@ -10,7 +10,7 @@ use crate::file::layout::page_offset;
 use crate::file::{DeltaError, DirectoryRef, Superblock};
 use crate::fingerprint::carried_segments::CarriedSegments;
 use crate::fingerprint::directory_file::{expect_directory, raise_reused};
-use crate::fingerprint::run_directories::RunSegments;
+use crate::fingerprint::runs::run_directories::RunSegments;
 use crate::fingerprint::segment::directory::encode;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};

@@ -8,7 +8,7 @@ use crate::file::Superblock;
 use crate::file::copy::digest_of;
 use crate::file::layout::page_offset;
 use crate::fingerprint::directory_file::{expect_directory, named};
-use crate::fingerprint::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::image::Image;

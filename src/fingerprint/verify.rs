@@ -6,7 +6,7 @@ use crate::file::{DirectoryRef, Superblock};
 use crate::fingerprint::directory_file::{expect_directory, read_segment};
 use crate::fingerprint::fingerprint_list::ListedFile;
 use crate::fingerprint::net_list::{CheckedRuns, check_runs};
-use crate::fingerprint::run_directories::read_runs;
+use crate::fingerprint::runs::run_directories::read_runs;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::image::Image;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::generation::log_window::{LogWindow, within};
-use crate::memtable::ClosedKeys;
+use crate::memtable::{ClosedKeys, DecidedBy};
 use crate::wal::{LogFile, LogReader, Record, RecordKind};
 
 /// The offset in the log up to which each handle's records are committed. `None` where every record counts.
@@ -63,7 +63,7 @@ impl KeyStream<'_> {
         match self.source {
             KeySource::Closed(keys) => {
                 // A store that removes has a source of its own, of changes.
-                keys.collect(hashes, out, &mut Vec::new());
+                keys.collect(hashes, DecidedBy::LastRecord, out, &mut Vec::new());
                 sort_nearly_sorted(out, by);
             }
             KeySource::Sorted(keys) => {

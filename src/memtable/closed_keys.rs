@@ -6,6 +6,16 @@ use super::bucket::{Bucket, SLOTS, sort_slots, state_of};
 use super::{Buffer, Digest};
 use crate::sys::sync::Ordering;
 
+/// Which records of a key decide whether it comes or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DecidedBy {
+    /// The last one, whatever lies below.
+    LastRecord,
+    /// The sum of all, inserts less removes: a key that went and came again is below and stays there. Records of a key take
+    /// turns, so this says how the set changes, unless another hash of the same fingerprint is exempt.
+    Sum,
+}
+
 /// A sealed buffer, in which no transaction ends any more.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedKeys<'b> {
@@ -78,17 +88,32 @@ impl<'b> ClosedKeys<'b> {
         digest
     }
 
-    /// Appends the keys in a range of hashes whose last record is an insert, and those of which it is a remove, nearly
-    /// sorted: only those that overflowed their bucket come behind greater ones.
+    /// Appends the keys in a range of hashes that come, and those that go, nearly sorted: only those that overflowed their
+    /// bucket come behind greater ones.
     pub(crate) fn collect(
         &self,
         hashes: RangeInclusive<u64>,
+        decided_by: DecidedBy,
+        added: &mut Vec<u64>,
+        removed: &mut Vec<u64>,
+    ) {
+        match decided_by {
+            DecidedBy::LastRecord => self.collect_by(hashes, Self::last, added, removed),
+            DecidedBy::Sum => self.collect_by(hashes, Self::sum, added, removed),
+        }
+    }
+
+    #[inline(always)]
+    fn collect_by(
+        &self,
+        hashes: RangeInclusive<u64>,
+        change_of: impl Fn(&Self, u16) -> i64 + Copy,
         added: &mut Vec<u64>,
         removed: &mut Vec<u64>,
     ) {
         self.buffer.for_each_bucket_in(&hashes, |bucket, states| {
             let (mut kept, mut count, mut goes) = ([u64::MAX; SLOTS], 0, false);
-            self.for_each_place(bucket, states, Self::last, |place, hash, change| {
+            self.for_each_place(bucket, states, change_of, |place, hash, change| {
                 let is_inside = hashes.contains(&hash);
                 let comes = is_inside & (change > 0);
                 kept[place] = if comes { hash } else { u64::MAX };
@@ -100,7 +125,7 @@ impl<'b> ClosedKeys<'b> {
             added.extend_from_slice(&kept);
             added.truncate(added.len() - (SLOTS - count));
             if goes {
-                self.for_each_place(bucket, states, Self::last, |_, hash, change| {
+                self.for_each_place(bucket, states, change_of, |_, hash, change| {
                     if change < 0 && hashes.contains(&hash) {
                         removed.push(hash);
                     }
@@ -164,12 +189,14 @@ mod tests {
             twin.iter().for_each(|(hash, (sum, _))| digest.add(*hash, *sum));
             prop_assert_eq!(closed.digest(), digest);
             let range = start.min(end)..=start.max(end);
-            for range in [range, 0..=u64::MAX] {
+            let ways = [DecidedBy::LastRecord, DecidedBy::Sum];
+            for (range, way) in [range, 0..=u64::MAX].into_iter().flat_map(|range| ways.map(|way| (range.clone(), way))) {
                 let (mut added, mut removed) = (Vec::new(), Vec::new());
-                closed.collect(range.clone(), &mut added, &mut removed);
+                closed.collect(range.clone(), way, &mut added, &mut removed);
                 for (mut found, expected) in [(added, 1), (removed, -1)] {
                     found.sort_unstable();
-                    let of_twin = twin.range(range.clone()).filter(|(_, (_, last))| *last == expected);
+                    let change = |(sum, last): (i64, i64)| if way == DecidedBy::Sum { sum } else { last };
+                    let of_twin = twin.range(range.clone()).filter(|(_, records)| change(**records) == expected);
                     let of_twin: Vec<u64> = of_twin.map(|(hash, _)| *hash).collect();
                     prop_assert_eq!(found, of_twin);
                 }

@@ -24,7 +24,7 @@ use std::path::Path;
 use crate::page::key_model::KeyModel;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
-pub(crate) use closed_keys::ClosedKeys;
+pub(crate) use closed_keys::{ClosedKeys, DecidedBy};
 pub(crate) use integrity::{Digest, OpenChange, OpenKeys, ShmCorruption, Sum};
 pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;

@@ -156,7 +156,12 @@ impl Twin {
             Step::Collect(start, end) => {
                 let mut got = Vec::new();
                 let closed = ClosedKeys::of(buffer);
-                closed.collect(*start..=*end, &mut got, &mut Vec::new());
+                closed.collect(
+                    *start..=*end,
+                    DecidedBy::LastRecord,
+                    &mut got,
+                    &mut Vec::new(),
+                );
                 got.sort_unstable();
                 let keys = self.fates.range(*start..=*end).map(|(key, _)| *key);
                 let is_settled = |key: &u64| self.presence(*key) == Presence::Settled;

@@ -331,7 +331,7 @@ impl Buffer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ClosedKeys, limit_of};
+    use super::super::{ClosedKeys, DecidedBy, limit_of};
     use super::*;
     use crate::hash::finalise;
     use proptest::prelude::*;
@@ -370,7 +370,12 @@ mod tests {
             assert!(table.contains(hash));
         }
         let mut all = Vec::new();
-        ClosedKeys::of(&table).collect(0..=u64::MAX, &mut all, &mut Vec::new());
+        ClosedKeys::of(&table).collect(
+            0..=u64::MAX,
+            DecidedBy::LastRecord,
+            &mut all,
+            &mut Vec::new(),
+        );
         all.sort_unstable();
         assert_eq!(all, [0, 1, 1 << 63, u64::MAX - 1, u64::MAX]);
     }
@@ -451,7 +456,7 @@ mod tests {
             table.commit_transaction(states[2]);
             let (start, end) = (start.min(end), start.max(end));
             let mut got = Vec::new();
-            ClosedKeys::of(&table).collect(start..=end, &mut got, &mut Vec::new());
+            ClosedKeys::of(&table).collect(start..=end, DecidedBy::LastRecord, &mut got, &mut Vec::new());
             got.sort_unstable();
             let expected: Vec<u64> = twin
                 .range(start..=end)

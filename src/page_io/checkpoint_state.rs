@@ -38,6 +38,8 @@ pub(crate) struct CheckpointState {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether checkpoints look for damage everywhere.
     is_repairing: AtomicBool,
+    /// Whether a caller wants all runs merged.
+    is_full: AtomicBool,
     /// The damaged pages that checkpoints of this handle have rewritten.
     repaired: Mutex<Vec<Damage>>,
     /// How many pages the checkpoints of this handle have written to free room.
@@ -89,6 +91,15 @@ impl CheckpointState {
     /// Returns whether checkpoints look for damaged segments, and not only merge those that change.
     pub(crate) fn is_repairing(&self) -> bool {
         self.is_repairing.load(Ordering::Acquire)
+    }
+
+    /// Returns whether checkpoints merge all runs, whatever comes.
+    pub(crate) fn merges_all(&self) -> bool {
+        self.is_full.load(Ordering::Acquire) || self.is_repairing()
+    }
+
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Release);
     }
 
     pub(crate) fn set_repairing(&self, is_repairing: bool) {

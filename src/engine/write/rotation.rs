@@ -33,6 +33,18 @@ impl Writer<'_> {
 }
 
 impl<'a> Writer<'a> {
+    /// Does the same, and leaves one run.
+    pub(crate) fn checkpoint_full(&self) -> Result<()> {
+        self.checkpoint()?;
+        if self.file.read_meta()?.superblock.runs.is_none() {
+            return Ok(());
+        }
+        self.checkpoints.set_full(true);
+        let merged = self.checkpoint_with(self.options);
+        self.checkpoints.set_full(false);
+        merged
+    }
+
     /// Does the same with other options, even if there is nothing to move.
     pub(crate) fn checkpoint_with(&self, options: &OpenOptions) -> Result<()> {
         self.handle.check_writable()?;

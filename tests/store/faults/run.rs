@@ -73,6 +73,8 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
         .fpr(1e-9)
         .segment_pages(2)
         .step_segments(2)
+        // Half of the stores have several runs.
+        .least_run(if transactional { 16 } else { 8192 })
         .filtered_from(0)
         .seed([7; 32])
         .transactional(transactional)

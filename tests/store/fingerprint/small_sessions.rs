@@ -45,7 +45,7 @@ fn named(path: &Path) -> (u64, u64) {
 #[test]
 fn sessions_of_one_key_move_a_bounded_part_of_a_long_file_each_until_it_is_short() {
     let (_folder, path) = place();
-    let store = options().create(&path).unwrap();
+    let store = options().least_run(u64::MAX).create(&path).unwrap();
     store.insert_batch(&keys(0..STAYING)).unwrap();
     store.checkpoint().unwrap();
     store

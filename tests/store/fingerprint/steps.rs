@@ -24,6 +24,8 @@ pub(super) const NEW: u64 = 2000;
 pub(super) fn options() -> Options {
     let options = small().kind(Kind::Fingerprint).capacity(50_000);
     let options = options.fpr(1e-12).background(false);
+    // Each checkpoint merges all there is.
+    let options = options.least_run(u64::MAX);
     options.segment_pages(2).step_segments(1)
 }
 

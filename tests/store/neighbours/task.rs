@@ -110,6 +110,7 @@ impl Task {
             // Several segments, merged in several steps.
             .segment_pages(2)
             .step_segments(2)
+            .least_run(if self.transactional { 16 } else { 8192 })
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)

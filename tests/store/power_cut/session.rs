@@ -122,6 +122,7 @@ impl<'a> Session<'a> {
             .seed([7; 32])
             .segment_pages(2)
             .step_segments(2)
+            .least_run(self.setup.least_run)
             .filtered_from(if self.setup.background { 0 } else { u64::MAX })
             .background(self.setup.background)
             .writer(writer)

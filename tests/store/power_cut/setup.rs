@@ -23,6 +23,8 @@ pub struct Setup {
     pub faults: bool,
     /// Keys that a store of fingerprints is given at first, so that it has several segments.
     pub bulk: u64,
+    /// The entries of a run that is kept apart.
+    pub least_run: u64,
     /// What was seen of segments.
     pub seen: Arc<Seen>,
 }
@@ -52,6 +54,7 @@ impl Setup {
             kills: one_of(&[0, 1]) == 1,
             faults: one_of(&[0, 0, 1]) == 1,
             bulk: 0,
+            least_run: 8192,
             seen: Arc::default(),
         }
     }
@@ -61,6 +64,9 @@ impl Setup {
         self.kind = Kind::Fingerprint;
         self.capacity = self.capacity.max(3000);
         self.seen = Arc::clone(seen);
+        if random.below(3) > 0 {
+            self.least_run = 16;
+        }
         if random.below(2) == 0 {
             self.bulk = 1000 + random.below(4000);
             self.capacity = self.capacity.max(12_000);

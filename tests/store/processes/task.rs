@@ -167,6 +167,8 @@ impl Task {
             .seed([7; 32])
             .segment_pages(2)
             .step_segments(2)
+            // Half of the stores have several runs.
+            .least_run(if self.transactional { 16 } else { 8192 })
             .filtered_from(if self.background { 0 } else { u64::MAX })
             .transactional(self.transactional)
             .background(self.background)

@@ -18,10 +18,11 @@ fn size() -> (u64, u64) {
 }
 
 /// A store of several segments: fingerprints of 63 bits, so that few fill one.
-fn wide_store() -> (tempfile::TempDir, PathBuf, Store) {
+fn wide_store(least_run: u64) -> (tempfile::TempDir, PathBuf, Store) {
     let (folder, path) = place();
     let (many, pages) = size();
     let options = small().kind(Kind::Fingerprint).segment_pages(pages);
+    let options = options.least_run(least_run);
     let options = options.buffer(64 << 20).capacity(3_410_000).fpr(4e-13);
     let store = options.create(&path).unwrap();
     let hashes: Vec<u64> = (0..many).map(spread).collect();
@@ -38,9 +39,31 @@ fn segments(copy: &Path) -> u64 {
     u64_at(&file, 16_384 + 320 + 16)
 }
 
+/// What few keys change is a run of its own, and the delta is that run.
+#[test]
+fn a_delta_after_few_keys_is_as_small_as_they_are() {
+    let (_folder, path, store) = wide_store(16);
+    let [kept, delta, whole] = ["-kept", "-delta", "-whole"].map(|name| beside(&path, name));
+    store.snapshot(&kept).unwrap();
+    for round in 0..8_u64 {
+        for key in 0..16 {
+            assert!(store.insert(spread(1 << 40 | round << 8 | key)).unwrap());
+        }
+        let made = store.snapshot_since(&delta, &kept).unwrap();
+        // Directories of the oldest run and of at most three others, pages of the youngest and their fences.
+        assert!(made.pages <= 12, "{} pages", made.pages);
+        options().apply(&delta, &kept).unwrap();
+        store.snapshot(&whole).unwrap();
+        assert_same(&kept, &whole);
+        fs::remove_file(&delta).unwrap();
+        fs::remove_file(&whole).unwrap();
+    }
+    store.close().unwrap();
+}
+
 #[test]
 fn a_delta_carries_the_segments_that_changed_and_no_others() {
-    let (_folder, path, store) = wide_store();
+    let (_folder, path, store) = wide_store(u64::MAX);
     let [kept, delta, whole] = ["-kept", "-delta", "-whole"].map(|name| beside(&path, name));
     let all = store.snapshot(&kept).unwrap().pages;
     let count = segments(&kept);
@@ -79,7 +102,7 @@ const FEW: u64 = 16;
 /// Whatever the call that fails, the segments that the delta doesn't carry are as they were.
 #[test]
 fn an_interrupted_delta_is_completed_beside_the_segments_that_stay() {
-    let (_folder, path, store) = wide_store();
+    let (_folder, path, store) = wide_store(u64::MAX);
     let [kept, delta, whole] = ["-kept", "-delta", "-whole"].map(|name| beside(&path, name));
     store.snapshot(&kept).unwrap();
     for round in 0..3 {

@@ -47,6 +47,8 @@ pub struct Named {
     pub version: u64,
     /// Whether it names runs above the oldest one.
     pub has_runs: bool,
+    /// How many.
+    pub runs: usize,
     /// Whether it was written between two steps of a checkpoint.
     pub is_partly_merged: bool,
     /// The directory's entry, and the run table behind it.
@@ -99,6 +101,7 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
         generation: u64_at(&bytes, 24),
         version,
         has_runs: table.is_some(),
+        runs: table.map_or(0, |table| u32_at(table, 0) as usize),
         is_partly_merged: u32_at(&bytes, 304) & 2 != 0,
         entry,
         segments,

@@ -1,0 +1,6 @@
+//! The runs of a store: when one is written, what it is merged with, and how all of them are read as one set.
+
+pub(crate) mod levels;
+mod run_checkpoint;
+pub(crate) mod run_directories;
+pub(crate) mod run_set;
