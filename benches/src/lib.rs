@@ -5,6 +5,7 @@
 //! round in turn, so that whatever else the machine does meets them alike.
 
 pub mod cgroup;
+pub mod filling;
 pub mod histogram;
 pub mod keys;
 pub mod machine;

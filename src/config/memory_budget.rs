@@ -35,8 +35,6 @@ const PACKED_SEGMENTS: u64 = 6;
 const CHECKPOINT_EXTRA: u64 = 6 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
-/// A negative filter takes at most what the buffers of an exclusive handle may take, divided by this.
-const ABSENCE_SHARE: u64 = 2;
 /// A buffer is at most this many times as large as the one before it, so that a short session stays small.
 const GROWTH_STEP: u64 = 4;
 /// What is taken for each further byte of a filter that the least memory doesn't serve.
@@ -159,17 +157,6 @@ pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) ->
         true => needed,
         false => sizes.least,
     }
-}
-
-/// Returns how many bytes a negative filter may have, beside the buffers. A handle whose caller set its memory has
-/// none.
-pub(crate) fn absence_share(options: &OpenOptions) -> u64 {
-    let most = match (options.granted, options.between) {
-        (true, _) => 0,
-        (false, Some((_, most))) => most / ABSENCE_SHARE,
-        (false, None) => u64::MAX,
-    };
-    most.min(default_share(None, 0) / ABSENCE_SHARE)
 }
 
 /// Returns the number of keys that a checkpoint holds in memory at a time: a thirty-second of the memory.

@@ -132,6 +132,10 @@ impl OpenOptions {
     /// By default, a handle that fills a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint) with one buffer after another also keeps a filter of
     /// absent keys in memory, with 3 to 12 bits for each key: at most a sixteenth of the memory that the process may have, and
     /// an eighth of what is available. With a size that is set here there is none.
+    ///
+    /// A handle that looks many keys up in a store of several [runs](crate::Store::checkpoint_full) keeps a filter of the younger ones:
+    /// 6 to 16 bits for each of their keys, a seventh of all or so. With a size that is set here it takes at most a quarter of
+    /// that in addition.
     #[must_use]
     pub fn buffer(mut self, bytes: u64) -> Self {
         self.buffer = bytes;

@@ -118,7 +118,7 @@ impl Engine {
             views: ViewCell {
                 cell: ArcSwap::from_pointee(parts.view),
                 renewal: Mutex::new(None),
-                pending_filter: PendingFilter::default(),
+                pending_filter: PendingFilter::none(&parts.options),
                 file: Arc::clone(&file),
                 handle: Arc::clone(&handle),
                 shared: Arc::clone(&shared),

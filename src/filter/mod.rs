@@ -76,9 +76,8 @@ impl Filter {
             Some(Self::Fingerprint(segments)) => Some(segments),
             _ => None,
         };
-        let take = |version| pending.take(version);
         let bound = (space, binding);
-        map_segments(file, path, superblock, bound, held, take).map(Self::Fingerprint)
+        map_segments(file, path, superblock, bound, held, pending).map(Self::Fingerprint)
     }
 
     /// Refuses a filter whose maps were given up.

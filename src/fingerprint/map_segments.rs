@@ -9,10 +9,10 @@ use crate::file::{DirectoryRef, Superblock};
 use crate::fingerprint::directory_file::{
     ReadDirectory, expect_directory, read_directory, read_run_directory,
 };
+use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::runs::run_directories::check_named_apart;
 use crate::fingerprint::runs::run_set::{RunPages, RunSet, YoungRun};
 use crate::fingerprint::segment::entry::{List, Segment};
-use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pages::SegmentPages;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
@@ -28,7 +28,7 @@ pub(crate) fn map_segments(
     superblock: &Superblock,
     bound: (FingerprintSpace, Binding),
     held: Option<&Arc<RunSet>>,
-    take_negative_filter: impl FnOnce(u64) -> Option<Arc<NegativeFilter>>,
+    pending: &PendingFilter,
 ) -> Result<Arc<RunSet>, MapError> {
     let version = superblock.set_version();
     if let Some(held) = held.filter(|held| held.version() == version) {
@@ -48,10 +48,9 @@ pub(crate) fn map_segments(
         outcome => outcome?,
     };
     let map = opening.map()?;
-    let set = RunSet::new((version, bound.0), oldest, young, map);
-    Ok(Arc::new(
-        set.with_negative_filter(take_negative_filter(version)),
-    ))
+    let budget = pending.budget();
+    let set = RunSet::new((version, bound.0), oldest, young, (map, budget));
+    Ok(Arc::new(set.with_negative_filter(pending.take(version))))
 }
 
 /// The runs that a superblock names, on their way to a set.

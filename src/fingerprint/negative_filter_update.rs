@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::memory_budget::absence_share;
+use crate::config::filter_budget::FilterBudget;
 use crate::config::open_options::OpenOptions;
 use crate::file::DirectoryRef;
 use crate::fingerprint::runs::run_set::RunSet;
@@ -154,7 +154,7 @@ fn pays(options: &OpenOptions, merge: &Merge, keys: u64) -> bool {
     sees_most
         && bytes >= LEAST_FILTERED
         && merge.trigger == CheckpointTrigger::FullBuffer
-        && bytes_for(keys, BITS) <= absence_share(options)
+        && bytes_for(keys, BITS) <= FilterBudget::of(options).of_all()
 }
 
 fn bytes_for(keys: u64, bits: u64) -> u64 {
@@ -437,7 +437,7 @@ mod tests {
             generation: 7,
             trigger: CheckpointTrigger::FullBuffer,
         };
-        let most = absence_share(&OpenOptions::new());
+        let most = FilterBudget::of(&OpenOptions::new()).of_all();
         let keys = most / 2;
         assert!(pays(&OpenOptions::new(), &full, keys));
         // The caller has set the memory, or there is too little.

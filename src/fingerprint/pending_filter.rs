@@ -2,24 +2,42 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::config::filter_budget::FilterBudget;
+use crate::config::open_options::OpenOptions;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::sys::lock;
 
 /// The filter of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
-#[derive(Debug, Default)]
-pub(crate) struct PendingFilter(Mutex<Option<(u64, Arc<NegativeFilter>)>>);
+#[derive(Debug)]
+pub(crate) struct PendingFilter {
+    budget: FilterBudget,
+    of_version: Mutex<Option<(u64, Arc<NegativeFilter>)>>,
+}
 
 impl PendingFilter {
+    /// Returns none yet, for a handle with these options.
+    pub(crate) fn none(options: &OpenOptions) -> Self {
+        Self {
+            budget: FilterBudget::of(options),
+            of_version: Mutex::default(),
+        }
+    }
+
+    /// Returns how much memory filters of this handle may have.
+    pub(crate) fn budget(&self) -> FilterBudget {
+        self.budget
+    }
+
     /// Sets the filter that contains all fingerprints of a directory.
     pub(crate) fn set(&self, version: u64, filter: Option<Arc<NegativeFilter>>) {
         let filter = filter.map(|filter| (version, filter));
         // What was there is dropped without the lock.
-        let _ = std::mem::replace(&mut *lock(&self.0), filter);
+        let _ = std::mem::replace(&mut *lock(&self.of_version), filter);
     }
 
     /// Takes the filter of a directory's segments, if this handle has one. From here on the segments keep it.
     pub(crate) fn take(&self, version: u64) -> Option<Arc<NegativeFilter>> {
-        let taken = lock(&self.0).take_if(|(of, _)| *of == version);
+        let taken = lock(&self.of_version).take_if(|(of, _)| *of == version);
         taken.map(|(_, filter)| filter)
     }
 }

@@ -10,6 +10,7 @@ use clap::Parser;
 use everseen::sizing::PAGE_BYTES;
 use everseen::{CreateOptions, Kind, Store};
 use everseen_benches::cgroup::MemoryGroup;
+use everseen_benches::filling::{insert, insert_in_runs};
 use everseen_benches::keys::hash;
 use everseen_benches::machine::{Machine, number};
 use everseen_benches::numbers;
@@ -48,8 +49,6 @@ struct Args {
 
 /// From here on nothing was inserted.
 const ABSENT: u64 = 1 << 40;
-/// Keys that are inserted together.
-const BATCH: u64 = 1 << 16;
 /// The file over the memory that there is for a process.
 const FILE_OVER_MEMORY: u64 = 4;
 /// Less memory than this is nothing that a process lives in.
@@ -61,28 +60,40 @@ struct Variant {
     kind: Kind,
     /// Whether it is created for its keys.
     is_fixed: bool,
+    /// Runs above the oldest one, if closing is not to decide.
+    young: Option<u32>,
 }
 
-const VARIANTS: [Variant; 4] = [
+const VARIANTS: [Variant; 5] = [
     Variant {
         name: "bloom for its keys",
         kind: Kind::Bloom,
         is_fixed: true,
+        young: None,
     },
     Variant {
         name: "scalable",
         kind: Kind::Scalable,
         is_fixed: false,
+        young: None,
     },
     Variant {
         name: "fingerprints for their keys",
         kind: Kind::Fingerprint,
         is_fixed: true,
+        young: None,
     },
     Variant {
         name: "fingerprints that grow to 2^36",
         kind: Kind::Fingerprint,
         is_fixed: false,
+        young: None,
+    },
+    Variant {
+        name: "the same, three runs above the oldest",
+        kind: Kind::Fingerprint,
+        is_fixed: false,
+        young: Some(3),
     },
 ];
 
@@ -135,10 +146,9 @@ fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), evers
         options = options.capacity(keys);
     }
     let store = options.create(path)?;
-    for begin in (0..keys).step_by(BATCH as usize) {
-        let end = keys.min(begin + BATCH);
-        let batch: Vec<u64> = (begin..end).map(hash).collect();
-        store.insert_batch(&batch)?;
+    match variant.young {
+        Some(young) => insert_in_runs(&store, keys, young)?,
+        None => insert(&store, 0..keys)?,
     }
     store.close()?;
     Ok(())

@@ -334,7 +334,7 @@ impl Opening<'_> {
             self.place,
             of_file,
             None,
-            &PendingFilter::default(),
+            &PendingFilter::none(self.options),
         )?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let watch = match reads {

@@ -4,3 +4,4 @@ pub(crate) mod levels;
 mod run_checkpoint;
 pub(crate) mod run_directories;
 pub(crate) mod run_set;
+mod young_filter;

@@ -6,6 +6,8 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use super::young_filter::YoungFilter;
+use crate::config::filter_budget::FilterBudget;
 use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::fingerprint::segment::entry::Segment;
@@ -36,7 +38,7 @@ impl RunPages {
     }
 
     /// Returns both lists, that of what went first: a look-up asks it first.
-    fn lists(&self) -> impl Iterator<Item = &SegmentPages> {
+    pub(super) fn lists(&self) -> impl Iterator<Item = &SegmentPages> {
         self.went.iter().chain([&self.came])
     }
 
@@ -63,10 +65,14 @@ pub(crate) struct RunSet {
     oldest: Arc<RunPages>,
     /// The youngest first.
     young: Vec<YoungRun>,
+    /// Whether one of them says that something went.
+    has_went: bool,
     /// The whole file, at least up to the last page of a segment.
     map: Arc<Map>,
     /// Contains all fingerprints of the set.
     negative_filter: Option<Arc<NegativeFilter>>,
+    /// Contains all that an entry of a run above the oldest one is about.
+    young_filter: YoungFilter,
 }
 
 /// Why there is no answer.
@@ -83,9 +89,12 @@ impl RunSet {
         (version, space): (u64, FingerprintSpace),
         oldest: Arc<RunPages>,
         young: Vec<YoungRun>,
-        map: Arc<Map>,
+        (map, budget): (Arc<Map>, FilterBudget),
     ) -> Self {
+        let entries = young.iter().map(|run| run.pages.directory.keys);
         Self {
+            young_filter: YoungFilter::new(budget, entries.fold(0, u64::saturating_add)),
+            has_went: young.iter().any(|run| run.pages.went.is_some()),
             space,
             version,
             oldest,
@@ -172,7 +181,10 @@ impl RunSet {
         let groups = hashes.chunks(AT_ONCE);
         for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
             let mut undecided = Undecided::all(hashes, answers);
-            for run in &self.young {
+            if let Some(filter) = self.young_filter(hashes.len()) {
+                undecided.sift(filter, self.space);
+            }
+            for run in self.by_order() {
                 let from = |hash: u64| self.space.fingerprint(hash) >= run.begin;
                 if let Some(went) = &run.pages.went {
                     undecided.ask(went, &self.map, from, false);
@@ -181,6 +193,28 @@ impl RunSet {
             }
             undecided.ask_last(&self.oldest.came, &self.map);
         }
+    }
+
+    /// Returns the runs above the oldest one in the order in which they are asked: the youngest first, whose word counts.
+    /// Where nothing went, no two have an entry of the same fingerprint, and the largest decides most.
+    fn by_order(&self) -> impl Iterator<Item = &YoungRun> {
+        let count = self.young.len();
+        let place = move |at| match self.has_went {
+            true => at,
+            false => count - 1 - at,
+        };
+        (0..count).map(move |at| &self.young[place(at)])
+    }
+
+    /// Returns the filter of the runs above the oldest one, for so many look-ups, if it pays.
+    #[inline]
+    fn young_filter(&self, looks: usize) -> Option<&NegativeFilter> {
+        self.young_filter.get(looks, |filter| {
+            let runs = self.young.iter().map(|run| &*run.pages);
+            let made = filter.read(runs, self.space, &self.map);
+            // What was read may be of later segments.
+            made.filter(|_| !self.is_stale())
+        })
     }
 
     /// Returns whether a key is there.
@@ -212,6 +246,10 @@ impl RunSet {
 
     /// Looks for a key in the runs above the oldest one. Goes on if none of these decides.
     fn look_in_young(&self, hash: u64) -> ControlFlow<Option<bool>> {
+        let is_absent = |filter: &NegativeFilter| !filter.may_contain(self.space.fingerprint(hash));
+        if self.young_filter(1).is_some_and(is_absent) {
+            return ControlFlow::Continue(());
+        }
         for run in self.counting_for(hash) {
             let lists = [
                 (run.pages.went.as_ref(), false),
@@ -238,7 +276,10 @@ impl RunSet {
 
     /// Returns the lists that a look-up of a hash may ask, in this order.
     fn asked_for(&self, hash: u64) -> impl Iterator<Item = &SegmentPages> {
-        let young = self.counting_for(hash);
+        let filter = self.young_filter.made();
+        let may_be_young =
+            filter.is_none_or(|filter| filter.may_contain(self.space.fingerprint(hash)));
+        let young = self.counting_for(hash).filter(move |_| may_be_young);
         young
             .flat_map(|run| run.pages.lists())
             .chain([&self.oldest.came])
@@ -262,8 +303,13 @@ impl RunSet {
         if let Some(negative_filter) = &self.negative_filter {
             negative_filter.prefetch(self.space.fingerprint(hash));
         }
-        for run in &self.young {
-            run.pages.came.lookup(&self.map).prefetch(hash);
+        match self.young_filter.made() {
+            Some(filter) => filter.prefetch(self.space.fingerprint(hash)),
+            None => {
+                for run in &self.young {
+                    run.pages.came.lookup(&self.map).prefetch(hash);
+                }
+            }
         }
         self.oldest.came.lookup(&self.map).prefetch(hash);
     }
@@ -293,12 +339,16 @@ impl RunSet {
 /// Hashes that are looked for together through several runs.
 const AT_ONCE: usize = FILTERED_AT_ONCE;
 
-/// Hashes that no run has decided yet, by their turns.
+/// Hashes that are looked for, and which of them a run has decided.
 struct Undecided<'a> {
     hashes: &'a [u64],
     answers: &'a mut [Option<bool>],
+    /// Those that the next run may decide.
     turns: [u16; AT_ONCE],
     count: usize,
+    /// Whether a run has decided, by turns.
+    is_decided: [bool; AT_ONCE],
+    decided: usize,
 }
 
 impl<'a> Undecided<'a> {
@@ -312,11 +362,26 @@ impl<'a> Undecided<'a> {
             hashes,
             answers,
             turns,
+            is_decided: [false; AT_ONCE],
+            decided: 0,
+        }
+    }
+
+    /// Leaves those out of the runs to come that are not in their filter.
+    fn sift(&mut self, filter: &NegativeFilter, space: FingerprintSpace) {
+        let fingerprints = self.hashes.iter().map(|hash| space.fingerprint(*hash));
+        let mut turns = [0; AT_ONCE];
+        if let Some(turns) = filter.sift(fingerprints, &mut turns) {
+            self.count = turns.len();
+            self.turns[..turns.len()].copy_from_slice(turns);
         }
     }
 
     /// Looks for those that a list counts for. What it has gets the answer; damage on the way leaves none.
     fn ask(&mut self, list: &SegmentPages, map: &Map, counts: impl Fn(u64) -> bool, answer: bool) {
+        if self.count == 0 {
+            return;
+        }
         let mut asked = [0; AT_ONCE];
         let mut turns = [0; AT_ONCE];
         let mut count = 0;
@@ -330,29 +395,42 @@ impl<'a> Undecided<'a> {
         let mut found = [None; AT_ONCE];
         list.lookup(map)
             .contains_all(&asked[..count], &mut found[..count]);
-        let mut found = turns[..count].iter().zip(&found[..count]).peekable();
+        for (turn, found) in turns[..count].iter().zip(found) {
+            let turn = usize::from(*turn);
+            if found != Some(false) {
+                self.answers[turn] = found.map(|_| answer);
+                self.is_decided[turn] = true;
+                self.decided += 1;
+            }
+        }
         let mut kept = 0;
         for at in 0..self.count {
             let turn = self.turns[at];
-            // Both are in the order of turns.
-            match found.next_if(|(asked, _)| **asked == turn) {
-                Some((_, Some(true))) => self.answers[usize::from(turn)] = Some(answer),
-                Some((_, None)) => self.answers[usize::from(turn)] = None,
-                Some((_, Some(false))) | None => {
-                    self.turns[kept] = turn;
-                    kept += 1;
-                }
-            }
+            self.turns[kept] = turn;
+            kept += usize::from(!self.is_decided[usize::from(turn)]);
         }
         self.count = kept;
     }
 
     /// Looks for the rest in the oldest run, which decides.
-    fn ask_last(mut self, list: &SegmentPages, map: &Map) {
-        let left = self.count;
-        for turn in &self.turns[..left] {
-            self.answers[usize::from(*turn)] = Some(false);
+    fn ask_last(self, list: &SegmentPages, map: &Map) {
+        if self.decided == 0 {
+            return list.lookup(map).contains_all(self.hashes, self.answers);
         }
-        self.ask(list, map, |_| true, true);
+        let mut asked = [0; AT_ONCE];
+        let mut count = 0;
+        for (hash, is_decided) in self.hashes.iter().zip(&self.is_decided) {
+            asked[count] = *hash;
+            count += usize::from(!is_decided);
+        }
+        let mut found = [None; AT_ONCE];
+        list.lookup(map)
+            .contains_all(&asked[..count], &mut found[..count]);
+        let mut found = found[..count].iter();
+        for (answer, is_decided) in self.answers.iter_mut().zip(&self.is_decided) {
+            if !is_decided && let Some(found) = found.next() {
+                *answer = *found;
+            }
+        }
     }
 }

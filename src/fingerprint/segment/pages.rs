@@ -4,6 +4,7 @@ use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fences;
+use super::image::Image;
 use super::lookup::{FilePages, Lookup};
 use super::page_index::PageIndex;
 use crate::fingerprint::page::{self, read::FingerprintFault};
@@ -81,6 +82,25 @@ impl SegmentPages {
                 pages: map.parts(),
             },
         }
+    }
+
+    /// Calls `each` with the fingerprints of each page, in order. Returns `None` once a page is not whole.
+    pub(crate) fn for_each_page(&self, map: &Map, mut each: impl FnMut(&[u64])) -> Option<()> {
+        let (mut bytes, mut fingerprints) = (Vec::new(), Vec::new());
+        for (index, segment) in self.segments.iter().enumerate() {
+            let extent = segment.extent();
+            bytes.resize((extent.end - extent.start) as usize * PAGE_BYTES, 0);
+            map.copy(extent.start as usize * PAGE_WORDS, &mut bytes);
+            let end = range(&self.segments, index, self.space).end;
+            let image = Image::of(self.binding, *segment, end, &bytes)?;
+            image.check_fences().ok()?;
+            for page in 0..segment.pages as usize {
+                fingerprints.clear();
+                image.list_page(page, &mut fingerprints).ok()?;
+                each(&fingerprints);
+            }
+        }
+        Some(())
     }
 
     /// Reads and checks all fences of a segment.
