@@ -1,6 +1,7 @@
 //! The errors that end a command with exit status 2; each message is one line.
 
 mod command_words;
+mod keys;
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::{FileKind, Kind, LogError};
-use everseen_keys::extractor::Stray;
-use everseen_keys::json::PointerError;
 
 use self::command_words::in_command_words;
+pub use self::keys::KeyError;
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::output::format::many;
@@ -108,51 +108,8 @@ pub enum CliError {
         has: String,
     },
 
-    /// The label of the store tells how its lines are read.
-    #[error(
-        "{path}: was created to compare lines {kept}, which {asked} contradicts; leave {asked} out, or name another store",
-        path = path.display()
-    )]
-    OtherReading {
-        path: PathBuf,
-        asked: String,
-        kept: String,
-    },
-
-    #[error("{option}: needs --url, since the store does not say that it compares URLs")]
-    NeedsUrl { option: &'static str },
-
-    #[error("--no-key: needs --json-key, since the store does not say that its records have keys")]
-    NeedsRecordKey,
-
-    #[error("--json-key: {0}")]
-    JsonKey(PointerError),
-
-    /// All items before this one are processed.
-    #[error(
-        "{name}:{line}: {reason}; the lines before it are done (--no-key pass or drop goes on after such a line)"
-    )]
-    NoKey {
-        name: String,
-        line: u64,
-        reason: Stray,
-    },
-
-    #[error(
-        "{path}: compares URLs by version {got} of the rules, and this program knows versions up to {expected}; use a newer program",
-        path = path.display()
-    )]
-    OtherRules {
-        path: PathBuf,
-        expected: u32,
-        got: u32,
-    },
-
-    #[error(
-        "{path}: its lines are read in a way that this program does not know ({label}); use a newer program",
-        path = path.display()
-    )]
-    UnknownReading { path: PathBuf, label: String },
+    #[error(transparent)]
+    Keys(#[from] KeyError),
 
     #[error("{}", in_command_words(.0))]
     Store(everseen::Error),

@@ -5,7 +5,9 @@
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]
 
+pub mod columns;
 pub mod extractor;
 pub mod json;
 pub mod rule;
+pub mod text;
 pub mod url;

@@ -105,6 +105,7 @@ Examples:
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --json-key url visited.ever pages.jsonl JSON records, by their url
+  everseen dedup --csv-key id rows.ever rows.csv         CSV records, by their column id
   everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster

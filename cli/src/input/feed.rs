@@ -29,14 +29,14 @@ pub fn thread_failed(source: io::Error) -> CliError {
 
 /// What a thread sends that reads.
 pub enum Event {
-    Block(Block, Strays),
+    Block(Block, Box<Strays>),
     Failed(CliError),
     End,
 }
 
 /// The next message of the reading thread.
 pub enum Next {
-    Block(Block, Strays),
+    Block(Block, Box<Strays>),
     /// No message yet.
     Wait,
     End,

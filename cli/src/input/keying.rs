@@ -2,9 +2,10 @@
 
 use everseen::hash::KeyHasher;
 use everseen_keys::extractor::{Extractor, Stray};
-use everseen_keys::rule::{NoKey, NotUrl};
+use everseen_keys::rule::{NoKey, NotUrl, Part};
 
-use crate::error::CliError;
+use crate::error::{CliError, KeyError};
+use crate::input::headers::Headers;
 use crate::input::reading::{Reading, fate_of_keyless, fate_of_stray};
 use crate::input::record_blocks::{Block, Keyed, Place};
 use crate::output::format as human;
@@ -25,11 +26,13 @@ pub struct Strays {
     pub count: u64,
     /// How many of both were dropped.
     pub dropped: u64,
-    /// How many were too long and skipped, and the first of these. Boxed, because it is rare and travels with each block.
+    /// How many were too long and skipped, and the first of these.
     pub long: u64,
-    pub first_long: Option<Box<Place>>,
+    pub first_long: Option<Place>,
     /// Messages about the first ones.
     pub notices: Vec<String>,
+    /// The header of the inputs, with its line end.
+    pub header: Option<Box<[u8]>>,
 }
 
 impl Strays {
@@ -41,6 +44,7 @@ impl Strays {
         self.long += other.long;
         self.first_long = self.first_long.take().or(other.first_long);
         self.notices.extend(other.notices);
+        self.header = self.header.take().or(other.header);
     }
 }
 
@@ -48,12 +52,19 @@ impl Strays {
 pub struct Keying {
     hasher: KeyHasher,
     /// Absent where items are their own keys.
-    extractor: Option<Extractor>,
+    by_rule: Option<ByRule>,
+    /// The longest item, until one was skipped that is longer.
+    longest: Option<u64>,
+}
+
+/// Computes keys by a rule.
+struct ByRule {
+    hasher: KeyHasher,
+    extractor: Extractor,
     no_key: NoKey,
     not_url: Option<NotUrl>,
     told: Told,
-    /// The longest item, until one was skipped that is longer.
-    longest: Option<u64>,
+    headers: Headers,
 }
 
 /// What was reported of single items.
@@ -67,13 +78,14 @@ struct Told {
 }
 
 impl Keying {
-    /// Creates one for blocks whose items of more than `longest` bytes were skipped.
-    pub fn new(hasher: KeyHasher, reading: &Reading, longest: u64) -> Self {
+    /// Creates one for blocks of items with this separator, of which those of more than `longest` bytes were skipped.
+    pub fn new(hasher: KeyHasher, reading: &Reading, (separator, longest): (u8, u64)) -> Self {
+        let rule = reading.rule();
         let not_url = reading.not_url();
-        let is_plain = reading.no_key().is_none() && not_url.is_none();
-        Keying {
-            hasher,
-            extractor: (!is_plain).then(|| Extractor::new(reading.rule())),
+        let is_plain = rule.part == Part::Whole && rule.text.is_exact() && not_url.is_none();
+        let by_rule = (!is_plain).then(|| ByRule {
+            hasher: hasher.clone(),
+            extractor: Extractor::new(rule),
             no_key: reading.no_key().unwrap_or_default(),
             not_url,
             told: Told {
@@ -81,7 +93,19 @@ impl Keying {
                 strays: TOLD,
                 tab: false,
             },
+            headers: Headers::of(&rule.part, separator),
+        });
+        Keying {
+            hasher,
+            by_rule,
             longest: Some(longest),
+        }
+    }
+
+    /// Notes that the next block begins another input.
+    pub fn begin_input(&mut self) {
+        if let Some(by_rule) = &mut self.by_rule {
+            by_rule.headers.begin_input();
         }
     }
 
@@ -94,54 +118,19 @@ impl Keying {
         strays: &mut Strays,
     ) -> Result<(), CliError> {
         self.note_long(block, strays);
-        let Some(extractor) = &mut self.extractor else {
+        let Some(by_rule) = &mut self.by_rule else {
             block.key_all(&self.hasher);
             return Ok(());
         };
-        let mut failed = None;
+        let mut result = Ok(());
         block.key_by(|number, item| {
-            let place = (name, before + number);
-            let stray = match extractor.key(item) {
-                Ok(key) => {
-                    if self.not_url.is_some() && !self.told.tab && has_tab(item) {
-                        self.told.tab = true;
-                        strays.notices.push(tab_notice(place, item));
-                    }
-                    return Keyed::Key(self.hasher.key(key));
-                }
-                Err(stray) => stray,
-            };
-            let is_dropped = match &stray {
-                Stray::NoKey(_) if self.no_key == NoKey::Fail => {
-                    failed = Some(CliError::NoKey {
-                        name: name.to_owned(),
-                        line: place.1,
-                        reason: stray,
-                    });
-                    return Keyed::End;
-                }
-                Stray::NoKey(_) => {
-                    strays.keyless += 1;
-                    self.no_key == NoKey::Drop
-                }
-                _ => {
-                    strays.count += 1;
-                    self.not_url == Some(NotUrl::Drop)
-                }
-            };
-            let fate = (self.no_key, self.not_url.unwrap_or_default());
-            strays
-                .notices
-                .extend(self.told.notice(place, fate, &stray, item));
-            match is_dropped {
-                true => {
-                    strays.dropped += 1;
-                    Keyed::Dropped
-                }
-                false => Keyed::Key(self.hasher.key(extractor.own_key(item, &stray))),
-            }
+            let keyed = by_rule.key((name, before + number), item, strays);
+            keyed.unwrap_or_else(|error| {
+                result = Err(error);
+                Keyed::End
+            })
         });
-        failed.map_or(Ok(()), Err)
+        result
     }
 
     /// Notes the items of a block that were skipped because they are too long.
@@ -156,7 +145,66 @@ impl Keying {
             let notice = format!("{input}:{line}: longer than {limit}; skipped");
             strays.notices.push(notice);
         }
-        strays.first_long.get_or_insert(Box::new(first));
+        strays.first_long.get_or_insert(first);
+    }
+}
+
+impl ByRule {
+    /// Computes the key of an item, or drops it.
+    fn key(
+        &mut self,
+        place: (&str, u64),
+        item: &[u8],
+        strays: &mut Strays,
+    ) -> Result<Keyed, CliError> {
+        if let Some(header) = self.headers.take(item, place.0, &mut self.extractor)? {
+            strays.header = header;
+            return Ok(Keyed::Dropped);
+        }
+        let stray = match self.extractor.key(item) {
+            Ok(key) => {
+                if self.not_url.is_some() && !self.told.tab && has_tab(item) {
+                    self.told.tab = true;
+                    strays.notices.push(tab_notice(place, item));
+                }
+                return Ok(Keyed::Key(self.hasher.key(key)));
+            }
+            Err(stray) => stray,
+        };
+        self.stray(place, item, stray, strays)
+    }
+
+    /// Does with an item without a key, or whose key isn't a URL, what the options say.
+    fn stray(
+        &mut self,
+        (name, line): (&str, u64),
+        item: &[u8],
+        stray: Stray,
+        strays: &mut Strays,
+    ) -> Result<Keyed, CliError> {
+        let is_dropped = if stray.is_not_url() {
+            strays.count += 1;
+            self.not_url == Some(NotUrl::Drop)
+        } else if self.no_key == NoKey::Fail {
+            return Err(KeyError::NoKey {
+                name: name.to_owned(),
+                line,
+                reason: stray,
+            }
+            .into());
+        } else {
+            strays.keyless += 1;
+            self.no_key == NoKey::Drop
+        };
+        let fate = (self.no_key, self.not_url.unwrap_or_default());
+        let notice = self.told.notice((name, line), fate, &stray, item);
+        strays.notices.extend(notice);
+        if is_dropped {
+            strays.dropped += 1;
+            return Ok(Keyed::Dropped);
+        }
+        let key = self.extractor.own_key(item, &stray);
+        Ok(Keyed::Key(self.hasher.key(key)))
     }
 }
 
@@ -169,22 +217,21 @@ impl Told {
         stray: &Stray,
         item: &[u8],
     ) -> Option<String> {
-        let left = match stray {
-            Stray::NoKey(_) => &mut self.keyless,
-            _ => &mut self.strays,
+        let left = match stray.is_not_url() {
+            false => &mut self.keyless,
+            true => &mut self.strays,
         };
         *left = left.checked_sub(1)?;
         let item = shown(item);
         Some(match stray {
-            Stray::NoKey(reason) => {
-                let fate = fate_of_keyless(no_key);
-                format!("{name}:{line}: no key, {fate}: {reason}: {item}")
-            }
             Stray::NotUrl(reason) => {
                 let fate = fate_of_stray(not_url);
                 format!("{name}:{line}: not a URL, {fate}: {reason}: {item}")
             }
-            other => format!("{name}:{line}: {other}: {item}"),
+            stray => {
+                let (fate, reason) = (fate_of_keyless(no_key), stray.reason());
+                format!("{name}:{line}: no key, {fate}: {reason}: {item}")
+            }
         })
     }
 }
@@ -203,7 +250,7 @@ fn tab_notice((name, line): (&str, u64), item: &[u8]) -> String {
     )
 }
 
-fn shown(item: &[u8]) -> String {
+pub fn shown(item: &[u8]) -> String {
     let start = item[..item.len().min(LONGEST_SHOWN)].escape_ascii();
     let more = if item.len() > LONGEST_SHOWN {
         "…"

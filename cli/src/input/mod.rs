@@ -2,6 +2,7 @@
 
 pub(crate) mod compressed;
 pub(crate) mod feed;
+pub(crate) mod headers;
 pub(crate) mod keying;
 pub(crate) mod line_spool;
 pub(crate) mod own_files;
@@ -22,8 +23,9 @@ use std::thread;
 
 use everseen::Store;
 use everseen::hash::KeyHasher;
+use everseen_keys::rule::Part;
 
-use crate::error::CliError;
+use crate::error::{CliError, KeyError};
 use crate::input::compressed::{Format, Meter};
 use crate::input::feed::{Event, Feed, thread_failed};
 use crate::input::keying::{Keying, Strays};
@@ -240,12 +242,20 @@ impl Input {
         }
     }
 
+    /// Returns the delimiter of CSV, where line ends may be inside of records.
+    fn csv_delimiter(&self) -> Option<u8> {
+        match &self.reading.rule().part {
+            Part::Csv(own) if self.separator == b'\n' => Some(own.delimiter()),
+            _ => None,
+        }
+    }
+
     /// Starts the thread that reads, normalises and hashes.
     pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
         memory::expect_thread().map_err(thread_failed)?;
-        let keying = Keying::new(hasher, &self.reading, self.longest);
+        let keying = Keying::new(hasher, &self.reading, (self.separator, self.longest));
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());
@@ -270,6 +280,7 @@ impl Input {
         events: &Sender<Event>,
         free: &Receiver<Block>,
     ) -> Result<(), CliError> {
+        let csv_delimiter = self.csv_delimiter();
         for source in self.sources {
             let Source { name, origin, .. } = source;
             let fail = |source| CliError::Input {
@@ -289,25 +300,23 @@ impl Input {
             let mut stream = self.purpose.refuse_stream(&name, stream)?;
             let origin = Arc::new(source.raw_name);
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
-            let mut splitter = Splitter::new(self.separator, longest).skip_long(self.skip_long);
+            let mut splitter = Splitter::new(self.separator, longest)
+                .skip_long(self.skip_long)
+                .cut_csv(csv_delimiter);
+            keying.begin_input();
             let (mut more, mut line) = (true, 0);
             while more {
-                more = splitter
-                    .fill(&mut stream.bytes)
-                    .map_err(|error| match error {
-                        SplitError::Read(source) => unreadable(&name, stream.format, source),
-                        SplitError::ItemTooLong => CliError::ItemTooLong {
-                            name: name.clone(),
-                            line: line + 1,
-                            limit: human::bytes(self.longest),
-                        },
-                    })?;
+                let filled = splitter.fill(&mut stream.bytes);
+                more = filled.map_err(|error| match error {
+                    SplitError::Read(source) => unreadable(&name, stream.format, source),
+                    other => not_split((&name, line + 1), self.longest, &other),
+                })?;
                 if !splitter.has_lines() {
                     continue;
                 }
                 let Ok(next) = free.recv() else { return Ok(()) };
                 let mut block = splitter.take(next);
-                let mut strays = Strays::default();
+                let mut strays = Box::<Strays>::default();
                 let lines = block.lines();
                 block.come_from(&origin, line);
                 let keyed = keying.key(&mut block, (&name, line), &mut strays);
@@ -319,6 +328,19 @@ impl Input {
             }
         }
         Ok(())
+    }
+}
+
+/// Explains why an input can't be cut into items, whose next one is at this place.
+fn not_split((name, line): (&str, u64), longest: u64, error: &SplitError) -> CliError {
+    let name = name.to_owned();
+    match error {
+        SplitError::OpenQuote => KeyError::OpenQuote { name, line }.into(),
+        _ => CliError::ItemTooLong {
+            name,
+            line,
+            limit: human::bytes(longest),
+        },
     }
 }
 

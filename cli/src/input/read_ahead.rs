@@ -17,7 +17,7 @@ const MAX_READ_AHEAD: usize = 64 << 20;
 /// The working side of the reading thread, plus the blocks taken from it ahead of their turn.
 pub struct Ahead {
     feed: Feed,
-    spool: VecDeque<(Block, Strays)>,
+    spool: VecDeque<(Block, Box<Strays>)>,
     /// Bytes held in those blocks.
     held: usize,
     most: usize,
@@ -94,13 +94,13 @@ impl Ahead {
 
     /// Holds a block, merged with the last one where possible: a block may be as small as a line. Each held block comes
     /// from one input, so that it knows the positions of its lines.
-    fn hold(&mut self, block: &Block, strays: Strays) {
+    fn hold(&mut self, block: &Block, strays: Box<Strays>) {
         let bytes = block.memory();
         self.held += bytes;
         match self.spool.back_mut() {
             Some((last, before)) if last.memory() + bytes <= BLOCK && last.goes_on_in(block) => {
                 last.append(block);
-                before.append(strays);
+                before.append(*strays);
             }
             _ => {
                 let mut copy = Block::default();

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use everseen_keys::json::Pointer;
+use everseen_keys::columns::Column;
 use everseen_keys::rule::{Kept, NoKey, NotUrl, Part, Rule, UrlRule};
+use everseen_keys::text::TextRule;
 use everseen_keys::url::RULES;
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::error::{CliError, KeyError};
 use crate::input::keying::TOLD;
-use crate::input::records::KeyOptions;
+use crate::input::records::{KeyOptions, Needs, Records};
 use crate::output::format::{many, thousands};
 use crate::output::progress::Tally;
 
@@ -22,11 +23,16 @@ impl Reading {
     pub fn asked(options: &KeyOptions) -> Result<Self, CliError> {
         let part = options.records.part()?;
         let url = options.urls.rule();
-        match &part {
-            Part::Json(own) if url.is_some() && own.pointers().len() > 1 => Err(CliError::Usage(
-                "--url: needs a single --json-key, since several values together are not a URL",
+        match url.is_some() && part.values() > 1 {
+            true => Err(CliError::Usage(
+                "--url: needs a key of one value, since several together are not a URL",
             )),
-            _ => Ok(Reading(Rule { part, url })),
+            false => Ok(Reading(Rule {
+                part,
+                no_key: options.records.no_key.unwrap_or_default(),
+                text: options.text.rule(),
+                url,
+            })),
         }
     }
 
@@ -44,27 +50,36 @@ impl Reading {
                 return Self::asked(options);
             }
             Kept::Unknown => {
-                return Err(CliError::UnknownReading {
+                return Err(KeyError::UnknownReading {
                     path: path.to_owned(),
                     label: label.escape_ascii().to_string(),
-                });
+                }
+                .into());
             }
         };
-        let contradiction = |asked| CliError::OtherReading {
+        let contradiction = |asked| KeyError::OtherReading {
             path: path.to_owned(),
             asked,
             kept: kept.to_string(),
         };
-        let part = part_of_store(options, &kept).map_err(contradiction)?;
+        let part = part_of_store(&options.records, &kept).map_err(contradiction)?;
+        let text = text_of_store(options.text.rule(), &kept).map_err(contradiction)?;
         let url = url_of_store(options, &kept).map_err(contradiction)?;
+        let no_key = options.records.no_key.unwrap_or(kept.no_key);
         match url {
             // What earlier versions did is done to their stores for good.
-            Some(own) if !(1..=RULES).contains(&own.rules) => Err(CliError::OtherRules {
+            Some(own) if !(1..=RULES).contains(&own.rules) => Err(KeyError::OtherRules {
                 path: path.to_owned(),
                 expected: RULES,
                 got: own.rules,
-            }),
-            _ => Ok(Reading(Rule { part, url })),
+            }
+            .into()),
+            _ => Ok(Reading(Rule {
+                part,
+                no_key,
+                text,
+                url,
+            })),
         }
     }
 
@@ -79,10 +94,7 @@ impl Reading {
 
     /// Returns what becomes of lines without a key; `None` where every line has one.
     pub fn no_key(&self) -> Option<NoKey> {
-        match &self.0.part {
-            Part::Whole => None,
-            Part::Json(own) => Some(own.no_key),
-        }
+        (self.0.part != Part::Whole).then_some(self.0.no_key)
     }
 
     /// Returns what becomes of keys that aren't URLs; `None` where keys need not be.
@@ -133,25 +145,74 @@ impl Reading {
 }
 
 /// Returns which part of a line is its key in a store that keeps a rule, or the option that contradicts that.
-fn part_of_store(options: &KeyOptions, kept: &Rule) -> Result<Part, String> {
-    let records = &options.records;
+fn part_of_store(records: &Records, kept: &Rule) -> Result<Part, String> {
     let mut part = kept.part.clone();
-    match &mut part {
-        Part::Whole => match (records.asked(), records.no_key) {
-            (Some(asked), _) => return Err(asked),
-            (None, Some(_)) => return Err("--no-key".to_owned()),
-            (None, None) => {}
-        },
-        Part::Json(own) => {
-            if let Some(asked) = records.asked()
-                && records.json_key != own.pointers()
-            {
-                return Err(asked);
+    let is_same = match &part {
+        Part::Whole => false,
+        Part::Json(own) => records.json_key == own.pointers(),
+        Part::Csv(own) => records.csv_key == own.columns(),
+        Part::Fields(own) => {
+            let numbers = own.numbers().iter().map(|number| *number as u64);
+            numbers.eq(records.key_field.iter().copied())
+        }
+    };
+    if records.names_part() && !is_same {
+        return Err(match records.part() {
+            Ok(asked) => asked_part(asked),
+            Err(_) => "the key".to_owned(),
+        });
+    }
+    refine(records, &mut part)?;
+    Ok(part)
+}
+
+/// Returns the options that name a part.
+fn asked_part(part: Part) -> String {
+    let rule = Rule {
+        part,
+        ..Rule::default()
+    };
+    rule.part_options()
+}
+
+/// Does with a part what the other options say, or returns the one that contradicts it.
+fn refine(records: &Records, part: &mut Part) -> Result<(), String> {
+    let options = records.given_refinements();
+    for (option, needs) in options {
+        let fits = match (needs, &mut *part) {
+            (Needs::Any, part) => *part != Part::Whole,
+            (Needs::Csv, Part::Csv(own)) if option == "--no-header" => {
+                own.has_header = false;
+                own.columns()
+                    .iter()
+                    .all(|column| matches!(column, Column::Number(_)))
             }
-            own.no_key = records.no_key.unwrap_or(own.no_key);
+            (Needs::Csv, Part::Csv(own)) => records.asked_delimiter() == Some(own.delimiter()),
+            (Needs::Fields, Part::Fields(own)) => {
+                records.field_separator.as_ref() == Some(own.separator())
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(option.to_owned());
         }
     }
-    Ok(part)
+    Ok(())
+}
+
+/// Returns which differences count for nothing, or the option that contradicts the store.
+fn text_of_store(asked: TextRule, kept: &Rule) -> Result<TextRule, String> {
+    let own = kept.text;
+    for (option, is_given, is_kept) in [
+        ("--ignore-case", asked.ignore_case, own.ignore_case),
+        ("--trim", asked.trim, own.trim),
+        ("--crlf", asked.crlf, own.crlf),
+    ] {
+        if is_given && !is_kept {
+            return Err(option.to_owned());
+        }
+    }
+    Ok(own)
 }
 
 /// Does the same for URLs.
@@ -193,6 +254,9 @@ pub struct JsonReading {
     part: &'static str,
     keys: Vec<String>,
     no_key: Option<&'static str>,
+    crlf: bool,
+    trim: bool,
+    ignore_case: bool,
     url: bool,
     rules: Option<u32>,
     sort_query: bool,
@@ -202,18 +266,20 @@ pub struct JsonReading {
 
 impl From<Rule> for JsonReading {
     fn from(rule: Rule) -> Self {
-        let (part, keys, no_key) = match &rule.part {
-            Part::Whole => ("whole", Vec::new(), None),
-            Part::Json(own) => {
-                let keys = own.pointers().iter().map(Pointer::text);
-                ("json", keys.collect(), Some(own.no_key.name()))
-            }
+        let part = match &rule.part {
+            Part::Whole => "whole",
+            Part::Json(_) => "json",
+            Part::Csv(_) => "csv",
+            Part::Fields(_) => "fields",
         };
         let url = rule.url;
         JsonReading {
             part,
-            keys,
-            no_key,
+            keys: rule.part.names(),
+            no_key: (part != "whole").then(|| rule.no_key.name()),
+            crlf: rule.text.crlf,
+            trim: rule.text.trim,
+            ignore_case: rule.text.ignore_case,
             url: url.is_some(),
             rules: url.map(|own| own.rules),
             sort_query: url.is_some_and(|own| own.sort_query),

@@ -23,6 +23,8 @@ pub struct Block {
     filled: usize,
     /// The position of each item's separator.
     ends: Vec<usize>,
+    /// Present where items are records of CSV, which may have separators in them.
+    csv_delimiter: Option<u8>,
     /// The store's key for each item, once computed.
     keys: Vec<HashedKey>,
     /// Bytes of the dropped items.
@@ -80,6 +82,7 @@ impl Block {
     pub fn append(&mut self, other: &Block) {
         if self.len() + self.gaps.len() == 0 {
             self.origin = other.origin.clone();
+            self.csv_delimiter = other.csv_delimiter;
         }
         let kept = self.len();
         self.gaps.extend(other.gaps.iter().map(|gap| kept + gap));

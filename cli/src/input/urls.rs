@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use everseen_keys::rule::{NotUrl, UrlRule};
 
-use crate::error::CliError;
+use crate::error::{CliError, KeyError};
 
 /// The part of the command line that makes items URLs.
 #[derive(clap::Args, Clone, Copy, Default)]
@@ -63,7 +63,7 @@ impl Urls {
     /// Refuses an option that says how URLs are compared where nothing says that lines are URLs.
     pub fn ensure_url(&self) -> Result<(), CliError> {
         match self.refinement() {
-            Some(option) if !self.url => Err(CliError::NeedsUrl { option }),
+            Some(option) if !self.url => Err(KeyError::NeedsUrl { option }.into()),
             _ => Ok(()),
         }
     }

@@ -163,6 +163,20 @@ impl Output {
         Ok(())
     }
 
+    /// Prints the header of CSV at the start of an output, unless items have numbers.
+    pub fn print_header(&mut self, header: &[u8]) -> Result<(), CliError> {
+        let is_start = self.before == Before::Nothing;
+        let Some(to) = self.to.as_mut().filter(|_| is_start) else {
+            return Ok(());
+        };
+        if self.numbers == Numbers::None {
+            let written = to.write_all(header);
+            written.map_err(|error| failure(self.sink.as_ref(), error))?;
+            self.unsynced = true;
+        }
+        Ok(())
+    }
+
     /// Passes everything printed so far to the system.
     pub fn flush(&mut self) -> Result<(), CliError> {
         let flushed = self.to.as_mut().map_or(Ok(()), BufWriter::flush);

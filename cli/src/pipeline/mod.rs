@@ -188,7 +188,7 @@ impl<J: Job> Run<'_, J> {
             };
             let ending = match arrival.next {
                 Next::Block(block, strays) => {
-                    self.stray(&strays);
+                    self.stray(&strays)?;
                     self.receive(block, arrival.is_backlog, feed, signals)?
                 }
                 Next::Wait if arrival.is_pause => self.close_window(feed, signals)?,
@@ -212,18 +212,22 @@ impl<J: Job> Run<'_, J> {
         Ok(())
     }
 
-    fn stray(&mut self, strays: &Strays) {
+    fn stray(&mut self, strays: &Strays) -> Result<(), CliError> {
         for notice in &strays.notices {
             self.progress.tell(notice);
         }
         self.tally.items += strays.dropped + strays.long;
         self.tally.long += strays.long;
         if self.first_long.is_none() {
-            self.first_long = strays.first_long.as_deref().cloned();
+            self.first_long.clone_from(&strays.first_long);
         }
         self.tally.keyless += strays.keyless;
         self.tally.strays += strays.count;
         self.tally.dropped += strays.dropped;
+        match &strays.header {
+            Some(header) => self.output.print_header(header),
+            None => Ok(()),
+        }
     }
 
     /// Judges a block. While it has to wait for other processes, a signal ends it early.

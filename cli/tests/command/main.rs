@@ -3,6 +3,7 @@
 mod support;
 
 mod check;
+mod columns;
 mod commands;
 mod damage;
 mod dedup;

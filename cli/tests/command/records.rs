@@ -99,7 +99,7 @@ fn all_commands_follow_the_rule_of_the_store() {
     let info = json(&run(&lab, "info --json counts").expect(0));
     let kept = serde_json::json!({
         "part": "json", "keys": ["/url"], "no_key": "pass",
-        "url": false, "rules": null, "sort_query": false, "drop_www": false, "not_url": null
+        "crlf": false, "trim": false, "ignore_case": false, "url": false, "rules": null, "sort_query": false, "drop_www": false, "not_url": null
     });
     assert_eq!(info["lines"], kept);
     assert_eq!(
@@ -381,15 +381,14 @@ fn options_that_make_no_sense_are_refused() {
         "exempt bare",
     ] {
         run(&lab, &format!("{command} --no-key drop")).expect_error(
-            "--no-key: needs --json-key, since the store does not say that its records have keys",
+            "--no-key: needs --json-key, --csv-key or --key-field, since the store does not say so of its records",
         );
         run(&lab, &format!("{command} --json-key a --json-key /a"))
             .expect_error("--json-key: /a: is given twice");
         run(&lab, &format!("{command} --json-key a --json-key a.b"))
             .expect_error("--json-key: /a/b: lies within /a, which is a part of the key already");
-        run(&lab, &format!("{command} --json-key a --json-key b --url")).expect_error(
-            "--url: needs a single --json-key, since several values together are not a URL",
-        );
+        run(&lab, &format!("{command} --json-key a --json-key b --url"))
+            .expect_error("--url: needs a key of one value, since several together are not a URL");
         let ran = lab.run(
             &[
                 &command.split(' ').collect::<Vec<_>>()[..],

@@ -87,38 +87,56 @@ impl Finder {
         })
     }
 
-    /// Returns the key of a record.
+    /// Returns the key of a record: of several values, a netstring of each.
     ///
     /// # Errors
     /// The record isn't JSON, a value is missing or null, or is one that has no key.
     pub fn find<'a>(&'a mut self, record: &'a [u8]) -> Result<&'a [u8], JsonError> {
-        let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
-        self.values.clear();
-        self.values.resize(self.names.len(), None);
-        walk::find(&self.root, record, &mut self.values)?;
+        let record = self.look(record)?;
         if let [Some(value)] = &*self.values
             && let Some(plain) = canonical::plain_string(&record[value.clone()])
         {
             return Ok(plain);
         }
-        self.key.clear();
+        let is_several = self.names.len() > 1;
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        let written = self.write(record, |value| {
+            if is_several {
+                key.extend_from_slice(format!("{}:", value.len()).as_bytes());
+            }
+            key.extend_from_slice(value);
+            key.extend(is_several.then_some(b','));
+        });
+        self.key = key;
+        written.map(|()| &*self.key)
+    }
+
+    /// Calls `each` with each of the values of a record.
+    pub(crate) fn each(&mut self, record: &[u8], each: impl FnMut(&[u8])) -> Result<(), JsonError> {
+        let record = self.look(record)?;
+        self.write(record, each)
+    }
+
+    /// Finds the places of the values, and returns the record in which they are.
+    fn look<'a>(&mut self, record: &'a [u8]) -> Result<&'a [u8], JsonError> {
+        let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
+        self.values.clear();
+        self.values.resize(self.names.len(), None);
+        walk::find(&self.root, record, &mut self.values)?;
+        Ok(record)
+    }
+
+    /// Calls `each` with the canonical form of each value.
+    fn write(&mut self, record: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), JsonError> {
         for (value, name) in self.values.iter().zip(&self.names) {
             let Some(value) = value.clone() else {
                 return Err(JsonError::Missing { name: name.clone() });
             };
             self.part.clear();
             canonical::write(&record[value], name, &mut self.part)?;
-            if self.names.len() > 1 {
-                self.key
-                    .extend_from_slice(format!("{}:", self.part.len()).as_bytes());
-                self.key.append(&mut self.part);
-                self.key.push(b',');
-            }
+            each(&self.part);
         }
-        Ok(if self.names.len() > 1 {
-            &self.key
-        } else {
-            &self.part
-        })
+        Ok(())
     }
 }

@@ -380,7 +380,7 @@ fn finds_what_a_whole_parser_finds() {
             match random.bool() {
                 true => record.truncate(at),
                 false => {
-                    record[at] = *b"{}[]\",:x\\0"[random.usize(..10)..]
+                    record[at] = *b"{}[]\",:x\\ "[random.usize(..10)..]
                         .first()
                         .unwrap_or(&b' ')
                 }

@@ -1,24 +1,37 @@
 //! The label in which a store keeps a rule: FORMAT.md, "Keys of the command".
 
-use std::fmt::Write;
+use std::iter::Peekable;
+use std::str::Split;
 
-use super::{JsonRule, Kept, NoKey, NotUrl, Part, Rule, UrlRule};
-use crate::json::{self, Pointer, PointerError};
+use super::names::{decoded, encoded};
+use super::{CsvRule, FieldsRule, JsonRule, Kept, NoKey, NotUrl, Part, Rule, UrlRule};
+use crate::columns::{self, Column, Separator};
+use crate::json::{self, Pointer};
+use crate::text::TextRule;
 
 /// How the labels of the command begin. Others belong to other programs.
 const OWN_LABEL: &str = "everseen lines: ";
 
-/// The most bytes of pointers in a label. A store keeps 4096 bytes, and the rest of the rule wants some, too.
-const MOST_POINTERS: usize = 3072;
+/// The words of a label, apart by one space.
+type Words<'a> = Peekable<Split<'a, char>>;
 
 impl Rule {
     /// Returns the label of a store with this rule.
     pub fn label(&self) -> Vec<u8> {
-        let mut words = Vec::new();
-        match &self.part {
-            Part::Whole if self.url.is_none() => words.push("bytes".to_owned()),
-            Part::Whole => {}
-            Part::Json(own) => words.push(own.words()),
+        let mut words = part_words(&self.part);
+        if self.part != Part::Whole {
+            words.push(format!("no-key={}", self.no_key.name()));
+        }
+        if !self.text.is_exact() {
+            words.push("text".to_owned());
+            let TextRule {
+                crlf,
+                trim,
+                ignore_case,
+            } = self.text;
+            let all = [(crlf, "crlf"), (trim, "trim"), (ignore_case, "ignore-case")];
+            let given = all.into_iter().filter(|(is_given, _)| *is_given);
+            words.extend(given.map(|(_, word)| word.to_owned()));
         }
         if let Some(own) = &self.url {
             let sort = if own.sort_query { " sort-query" } else { "" };
@@ -26,67 +39,155 @@ impl Rule {
             let (rules, not_url) = (own.rules, own.not_url.name());
             words.push(format!("url rules={rules}{sort}{drop} not-url={not_url}"));
         }
+        if words.is_empty() {
+            words.push("bytes".to_owned());
+        }
         format!("{OWN_LABEL}{}", words.join(" ")).into_bytes()
     }
 
     /// Parses what a label says behind its beginning.
     fn parse(words: &[u8]) -> Option<Self> {
-        let mut words = str::from_utf8(words).ok()?.split(' ').peekable();
-        let mut rule = Rule::default();
-        match *words.peek()? {
-            "bytes" => {
-                words.next();
-                return words.next().is_none().then_some(rule);
+        let text = str::from_utf8(words).ok()?;
+        if text == "bytes" {
+            return Some(Rule::default());
+        }
+        let mut words = text.split(' ').peekable();
+        let part = match *words.peek()? {
+            "json" => Part::Json(json_of_words(&mut words)?),
+            "csv" => Part::Csv(csv_of_words(&mut words)?),
+            "fields" => Part::Fields(fields_of_words(&mut words)?),
+            _ => Part::Whole,
+        };
+        let mut rule = Rule {
+            part,
+            ..Rule::default()
+        };
+        if rule.part != Part::Whole {
+            rule.no_key = NoKey::of_name(words.next()?.strip_prefix("no-key=")?)?;
+        }
+        if words.next_if_eq(&"text").is_some() {
+            rule.text = TextRule {
+                crlf: words.next_if_eq(&"crlf").is_some(),
+                trim: words.next_if_eq(&"trim").is_some(),
+                ignore_case: words.next_if_eq(&"ignore-case").is_some(),
+            };
+            if rule.text.is_exact() {
+                return None;
             }
-            "json" => {
-                words.next();
-                let own = std::iter::from_fn(|| words.next_if(|word| *word != "url"));
-                rule.part = Part::Json(JsonRule::of_words(own)?);
-            }
-            _ => {}
         }
         match words.next() {
-            None => {}
-            Some("url") => rule.url = Some(UrlRule::of_words(words)?),
-            Some(_) => return None,
+            // All says something.
+            None => (rule != Rule::default()).then_some(rule),
+            Some("url") => {
+                rule.url = Some(UrlRule::of_words(words)?);
+                Some(rule)
+            }
+            Some(_) => None,
         }
-        Some(rule)
     }
 }
 
-impl JsonRule {
-    fn words(&self) -> String {
-        let mut words = format!("json rules={}", json::RULES);
-        for pointer in &self.pointers {
-            let _ = write!(words, " key={}", encoded(pointer));
+fn part_words(part: &Part) -> Vec<String> {
+    let mut words = Vec::new();
+    match part {
+        Part::Whole => {}
+        Part::Json(own) => {
+            words.push(format!("json rules={}", json::RULES));
+            let keys = own.pointers.iter();
+            words.extend(keys.map(|each| format!("key={}", encoded(each.text().as_bytes()))));
         }
-        words + " no-key=" + self.no_key.name()
+        Part::Csv(own) => {
+            let rules = columns::RULES;
+            let header = if own.has_header { "yes" } else { "no" };
+            let delimiter = encoded(&[own.delimiter]);
+            words.push(format!(
+                "csv rules={rules} delimiter={delimiter} header={header}"
+            ));
+            words.extend(own.columns.iter().map(|column| match column {
+                Column::Name(name) => format!("name={}", encoded(name.as_bytes())),
+                Column::Number(number) => format!("column={number}"),
+            }));
+        }
+        Part::Fields(own) => {
+            words.push(format!("fields rules={}", columns::RULES));
+            words.push(match &own.separator {
+                Separator::Blank => "separator=blank".to_owned(),
+                Separator::Bytes(bytes) => format!("separator-bytes={}", encoded(bytes)),
+            });
+            let numbers = own.numbers.iter();
+            words.extend(numbers.map(|number| format!("field={number}")));
+        }
     }
+    words
+}
 
-    /// Refuses more pointers than a label has room for.
-    pub(super) fn ensure_label(&self) -> Result<(), PointerError> {
-        let lengths = self.pointers.iter().map(|each| encoded(each).len() + 5);
-        match lengths.sum::<usize>() > MOST_POINTERS {
-            true => Err(PointerError::TooMany),
-            false => Ok(()),
-        }
-    }
+/// Takes the name of a part and the version of its rules.
+fn known_rules(words: &mut Words, rules: u32) -> Option<()> {
+    words.next()?;
+    (words.next()?.strip_prefix("rules=")? == rules.to_string()).then_some(())
+}
 
-    fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let rules = words.next()?.strip_prefix("rules=")?;
-        if rules != json::RULES.to_string() {
-            return None;
-        }
-        let (mut pointers, mut no_key) = (Vec::new(), None);
-        for word in words {
-            match word.split_once('=')? {
-                ("key", pointer) if no_key.is_none() => pointers.push(decoded(pointer)?),
-                ("no-key", name) if no_key.is_none() => no_key = Some(NoKey::of_name(name)?),
-                _ => return None,
-            }
-        }
-        JsonRule::new(&pointers, no_key?).ok()
+/// Takes the values of all words of one name that come next.
+fn values<'a>(words: &mut Words<'a>, name: &str) -> Vec<&'a str> {
+    let of_name = |word: &&'a str| word.strip_prefix(name).is_some();
+    let mut values = Vec::new();
+    while let Some(word) = words.next_if(of_name) {
+        values.extend(word.strip_prefix(name));
     }
+    values
+}
+
+fn json_of_words(words: &mut Words) -> Option<JsonRule> {
+    known_rules(words, json::RULES)?;
+    let mut pointers = Vec::new();
+    for value in values(words, "key=") {
+        let text = String::from_utf8(decoded(value)?).ok()?;
+        let pointer = Pointer::parse(&text).ok()?;
+        // `a.b` is `/a/b`.
+        pointers.push((pointer.text() == text).then_some(pointer)?);
+    }
+    JsonRule::new(&pointers).ok()
+}
+
+fn csv_of_words(words: &mut Words) -> Option<CsvRule> {
+    known_rules(words, columns::RULES)?;
+    let delimiter = decoded(words.next()?.strip_prefix("delimiter=")?)?;
+    let [delimiter] = delimiter[..] else {
+        return None;
+    };
+    let has_header = match words.next()? {
+        "header=yes" => true,
+        "header=no" => false,
+        _ => return None,
+    };
+    let mut columns = Vec::new();
+    while let Some(word) = words.next_if(|word| !word.starts_with("no-key=")) {
+        let column = match word.split_once('=')? {
+            ("name", name) => Column::Name(String::from_utf8(decoded(name)?).ok()?),
+            ("column", number) => number_of(number).map(Column::Number)?,
+            _ => return None,
+        };
+        // Digits are a number.
+        columns.push((Column::parse(&column.text()).ok()? == column).then_some(column)?);
+    }
+    let rule = CsvRule::new(&columns, delimiter).ok()?;
+    Some(CsvRule { has_header, ..rule })
+}
+
+fn fields_of_words(words: &mut Words) -> Option<FieldsRule> {
+    known_rules(words, columns::RULES)?;
+    let separator = match words.next()?.split_once('=')? {
+        ("separator", "blank") => Separator::Blank,
+        ("separator-bytes", bytes) => Separator::Bytes(decoded(bytes)?),
+        _ => return None,
+    };
+    let numbers: Option<Vec<_>> = values(words, "field=").into_iter().map(number_of).collect();
+    FieldsRule::new(&numbers?, separator).ok()
+}
+
+fn number_of(text: &str) -> Option<usize> {
+    let number: usize = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 impl UrlRule {
@@ -105,38 +206,6 @@ impl UrlRule {
         }
         Some(own)
     }
-}
-
-/// A pointer without spaces, in ASCII.
-fn encoded(pointer: &Pointer) -> String {
-    let mut text = String::new();
-    for byte in pointer.text().bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
-}
-
-fn decoded(text: &str) -> Option<Pointer> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        bytes.push(match byte {
-            b'%' => {
-                let (digits, behind) = rest.split_at_checked(2)?;
-                rest = behind;
-                u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?
-            }
-            byte => *byte,
-        });
-    }
-    let pointer = Pointer::parse(str::from_utf8(&bytes).ok()?).ok()?;
-    // Every pointer has one spelling, or two labels would be one rule.
-    (encoded(&pointer) == text).then_some(pointer)
 }
 
 impl Kept {

@@ -3,12 +3,15 @@
 //! How records are separated is no part of it: the same record is the same key, whatever stands behind it.
 
 mod label;
+mod names;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use crate::columns::{Column, ColumnError, Separator};
 use crate::json::{self, Pointer, PointerError};
+use crate::text::TextRule;
 use crate::url;
 
 /// How a record becomes a key.
@@ -16,6 +19,10 @@ use crate::url;
 pub struct Rule {
     /// Which part of it.
     pub part: Part,
+    /// What becomes of a record without that part: a preference, which changes no key of one that has it.
+    pub no_key: NoKey,
+    /// Which differences don't count.
+    pub text: TextRule,
     /// Whether that part is a URL, and all spellings of one are one key.
     pub url: Option<UrlRule>,
 }
@@ -28,14 +35,38 @@ pub enum Part {
     Whole,
     /// Values of a JSON record.
     Json(JsonRule),
+    /// Columns of a CSV record.
+    Csv(CsvRule),
+    /// Fields of a line.
+    Fields(FieldsRule),
+}
+
+impl Part {
+    /// Returns how many values make the key.
+    pub fn values(&self) -> usize {
+        match self {
+            Part::Whole => 1,
+            Part::Json(own) => own.pointers.len(),
+            Part::Csv(own) => own.columns.len(),
+            Part::Fields(own) => own.numbers.len(),
+        }
+    }
+
+    /// Returns the values as the options of the command name them.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Part::Whole => Vec::new(),
+            Part::Json(own) => own.pointers.iter().map(Pointer::text).collect(),
+            Part::Csv(own) => own.columns.iter().map(Column::text).collect(),
+            Part::Fields(own) => own.numbers.iter().map(usize::to_string).collect(),
+        }
+    }
 }
 
 /// Which values of a JSON record are its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonRule {
     pointers: Vec<Pointer>,
-    /// A preference, which changes no key of a record that has one.
-    pub no_key: NoKey,
 }
 
 impl JsonRule {
@@ -43,19 +74,99 @@ impl JsonRule {
     ///
     /// # Errors
     /// There is no pointer, one is given twice, or lies within another, or all together are longer than a label.
-    pub fn new(pointers: &[Pointer], no_key: NoKey) -> Result<Self, PointerError> {
+    pub fn new(pointers: &[Pointer]) -> Result<Self, PointerError> {
         json::Finder::new(pointers)?;
-        let rule = JsonRule {
-            pointers: pointers.to_vec(),
-            no_key,
-        };
-        rule.ensure_label()?;
-        Ok(rule)
+        match names::fit(pointers.iter().map(Pointer::text)) {
+            true => Ok(JsonRule {
+                pointers: pointers.to_vec(),
+            }),
+            false => Err(PointerError::TooMany),
+        }
     }
 
     /// Returns the ways to the values, in the order in which they make the key.
     pub fn pointers(&self) -> &[Pointer] {
         &self.pointers
+    }
+}
+
+/// Which columns of a CSV record are its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvRule {
+    columns: Vec<Column>,
+    delimiter: u8,
+    /// Whether the first record of a file is a header: a preference, as long as no column has a name.
+    pub has_header: bool,
+}
+
+impl CsvRule {
+    /// Returns the rule for these columns of files with a header.
+    ///
+    /// # Errors
+    /// There is no column, one is given twice, or all names together are longer than a label.
+    pub fn new(columns: &[Column], delimiter: u8) -> Result<Self, ColumnError> {
+        names::ensure_each_once(&columns.iter().map(Column::text).collect::<Vec<_>>())?;
+        match names::fit(columns.iter().map(Column::text)) {
+            true => Ok(CsvRule {
+                columns: columns.to_vec(),
+                delimiter,
+                has_header: true,
+            }),
+            false => Err(ColumnError::TooMany),
+        }
+    }
+
+    /// Returns the columns, in the order in which they make the key.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Returns what is between two fields.
+    pub fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+}
+
+/// Which fields of a line are its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldsRule {
+    numbers: Vec<usize>,
+    separator: Separator,
+}
+
+impl FieldsRule {
+    /// Returns the rule for the fields with these numbers, counted from 1.
+    ///
+    /// # Errors
+    /// There is no field, one is given twice, its number is 0, the separator is empty, or all is longer than a label.
+    pub fn new(numbers: &[usize], separator: Separator) -> Result<Self, ColumnError> {
+        let names: Vec<_> = numbers.iter().map(usize::to_string).collect();
+        names::ensure_each_once(&names)?;
+        if numbers.contains(&0) {
+            return Err(ColumnError::Number);
+        }
+        match &separator {
+            Separator::Bytes(bytes) if bytes.is_empty() => return Err(ColumnError::NoSeparator),
+            Separator::Bytes(bytes) if bytes.len() > 100 => return Err(ColumnError::TooMany),
+            _ => {}
+        }
+        match names::fit(names) {
+            true => Ok(FieldsRule {
+                numbers: numbers.to_vec(),
+                separator,
+            }),
+            false => Err(ColumnError::TooMany),
+        }
+    }
+
+    /// Returns the numbers of the fields, in the order in which they make the key.
+    pub fn numbers(&self) -> &[usize] {
+        &self.numbers
+    }
+
+    /// Returns what is between two fields.
+    pub fn separator(&self) -> &Separator {
+        &self.separator
     }
 }
 
@@ -149,35 +260,55 @@ pub enum Kept {
     Unknown,
 }
 
+impl Rule {
+    /// Returns the options of the command that name the part of a record, in one line.
+    pub fn part_options(&self) -> String {
+        names::part_options(&self.part)
+    }
+}
+
 /// The options of the command that ask for the rule, as messages name them.
 impl fmt::Display for Rule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut options = Vec::new();
-        let mut what = match &self.part {
-            Part::Whole if self.url.is_none() => return out.write_str("byte by byte"),
-            Part::Whole => Vec::new(),
-            Part::Json(own) => {
-                let keys = own.pointers.iter();
-                options.extend(keys.map(|pointer| format!("--json-key {pointer}")));
-                if own.no_key != NoKey::default() {
-                    options.push(format!("--no-key {}", own.no_key.name()));
-                }
-                vec!["by a key in JSON"]
+        let mut options = vec![names::part_options(&self.part)];
+        let mut what = vec![match &self.part {
+            Part::Whole if self.url.is_some() => "as URLs",
+            Part::Whole => "byte by byte",
+            Part::Json(_) => "by a key in JSON",
+            Part::Csv(_) => "by a column of CSV",
+            Part::Fields(_) => "by a field",
+        }];
+        if self.part != Part::Whole {
+            if self.no_key != NoKey::default() {
+                options.push(format!("--no-key {}", self.no_key.name()));
             }
-        };
+            what.extend(self.url.map(|_| "as URLs"));
+        }
+        let TextRule {
+            crlf,
+            trim,
+            ignore_case,
+        } = self.text;
+        for (is_given, word) in [
+            (crlf, "--crlf"),
+            (trim, "--trim"),
+            (ignore_case, "--ignore-case"),
+        ] {
+            options.extend(is_given.then(|| word.to_owned()));
+        }
         if let Some(own) = &self.url {
-            what.push("as URLs");
             options.push("--url".to_owned());
-            if own.sort_query {
-                options.push("--sort-query".to_owned());
-            }
-            if own.drop_www {
-                options.push("--drop-www".to_owned());
-            }
+            options.extend(own.sort_query.then(|| "--sort-query".to_owned()));
+            options.extend(own.drop_www.then(|| "--drop-www".to_owned()));
             if own.not_url != NotUrl::default() {
                 options.push(format!("--not-url {}", own.not_url.name()));
             }
         }
-        write!(out, "{} ({})", what.join(", "), options.join(" "))
+        options.retain(|option| !option.is_empty());
+        out.write_str(&what.join(", "))?;
+        match options.is_empty() {
+            true => Ok(()),
+            false => write!(out, " ({})", options.join(" ")),
+        }
     }
 }

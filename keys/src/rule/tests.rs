@@ -13,26 +13,61 @@ fn urls() -> impl Iterator<Item = UrlRule> {
     })
 }
 
-fn json(paths: &[&str], no_key: NoKey) -> Part {
+fn json(paths: &[&str]) -> Part {
     let pointers: Vec<_> = paths
         .iter()
         .map(|path| Pointer::parse(path).expect("a path"))
         .collect();
-    Part::Json(JsonRule::new(&pointers, no_key).expect("they go together"))
+    Part::Json(JsonRule::new(&pointers).expect("they go together"))
+}
+
+fn csv(columns: &[&str], delimiter: u8, has_header: bool) -> Part {
+    let columns: Vec<_> = columns
+        .iter()
+        .map(|column| Column::parse(column).expect("a column"))
+        .collect();
+    let rule = CsvRule::new(&columns, delimiter).expect("they go together");
+    Part::Csv(CsvRule { has_header, ..rule })
+}
+
+fn fields(numbers: &[usize], separator: &[u8]) -> Part {
+    let separator = match separator {
+        b"" => Separator::Blank,
+        bytes => Separator::Bytes(bytes.to_vec()),
+    };
+    Part::Fields(FieldsRule::new(numbers, separator).expect("they go together"))
 }
 
 fn all() -> Vec<Rule> {
     let parts = [
-        Part::Whole,
-        json(&["url"], NoKey::Pass),
-        json(&["meta.url", "id"], NoKey::Drop),
-        json(&["/a b/%/é/~0~1/", "url", "/0", "/\n="], NoKey::Fail),
+        (Part::Whole, NoKey::Pass),
+        (json(&["url"]), NoKey::Pass),
+        (json(&["meta.url", "id"]), NoKey::Drop),
+        (json(&["/a b/%/é/~0~1/", "url", "/0", "/\n="]), NoKey::Fail),
+        (csv(&["url"], b',', true), NoKey::Pass),
+        (
+            csv(&["no-key=", "a b=%", "é", "3"], b' ', false),
+            NoKey::Drop,
+        ),
+        (csv(&["url", "text", "json"], b'\t', true), NoKey::Fail),
+        (fields(&[3], b""), NoKey::Pass),
+        (fields(&[9, 1], b"\xff %::"), NoKey::Drop),
     ];
     let mut all = Vec::new();
-    for part in parts {
-        for url in [None].into_iter().chain(urls().map(Some)) {
-            let part = part.clone();
-            all.push(Rule { part, url });
+    for (part, no_key) in parts {
+        for bits in 0..8 {
+            for url in [None].into_iter().chain(urls().map(Some)) {
+                all.push(Rule {
+                    part: part.clone(),
+                    no_key,
+                    text: TextRule {
+                        crlf: bits & 1 != 0,
+                        trim: bits & 2 != 0,
+                        ignore_case: bits & 4 != 0,
+                    },
+                    url,
+                });
+            }
         }
     }
     all
@@ -47,33 +82,73 @@ fn rules_go_there_and_back() {
     }
 }
 
+#[track_caller]
+fn assert_label(rule: Rule, words: &str) {
+    let label = format!("everseen lines: {words}");
+    assert_eq!(String::from_utf8(rule.label()), Ok(label));
+}
+
 /// The labels that stores have: they never change.
 #[test]
 fn labels_are_these() {
-    let url = urls().last();
-    let labels = [
-        (Part::Whole, None, "everseen lines: bytes"),
+    let exact = TextRule::default();
+    let rule = |part, no_key| Rule {
+        part,
+        no_key,
+        ..Rule::default()
+    };
+    assert_label(Rule::default(), "bytes");
+    for (part, no_key, words) in [
         (
-            Part::Whole,
-            url,
-            "everseen lines: url rules=8 sort-query drop-www not-url=drop",
+            json(&["meta.url", "/a b"]),
+            NoKey::Drop,
+            "json rules=1 key=/meta/url key=/a%20b no-key=drop",
         ),
         (
-            json(&["meta.url", "/a b"], NoKey::Drop),
-            None,
-            "everseen lines: json rules=1 key=/meta/url key=/a%20b no-key=drop",
+            csv(&["a url", "2"], b'\t', true),
+            NoKey::Fail,
+            "csv rules=1 delimiter=%09 header=yes name=a%20url column=2 no-key=fail",
         ),
         (
-            json(&["url"], NoKey::Pass),
-            url,
-            "everseen lines: json rules=1 key=/url no-key=pass url rules=8 sort-query drop-www not-url=drop",
+            csv(&["1"], b',', false),
+            NoKey::Pass,
+            "csv rules=1 delimiter=, header=no column=1 no-key=pass",
         ),
-    ];
-    for (part, url, label) in labels {
-        let rule = Rule { part, url };
-        assert_eq!(str::from_utf8(&rule.label()), Ok(label));
+        (
+            fields(&[2, 1], b""),
+            NoKey::Pass,
+            "fields rules=1 separator=blank field=2 field=1 no-key=pass",
+        ),
+        (
+            fields(&[7], b": \xff"),
+            NoKey::Pass,
+            "fields rules=1 separator-bytes=:%20%FF field=7 no-key=pass",
+        ),
+    ] {
+        assert_label(rule(part, no_key), words);
+    }
+    for (part, text, url, words) in [
+        (Part::Whole, exact, urls().last(), URL_WORDS.to_owned()),
+        (Part::Whole, ALL_TEXT, None, TEXT_WORDS.to_owned()),
+        (
+            json(&["url"]),
+            ALL_TEXT,
+            urls().last(),
+            format!("json rules=1 key=/url no-key=pass {TEXT_WORDS} {URL_WORDS}"),
+        ),
+    ] {
+        let rule = rule(part, NoKey::Pass);
+        assert_label(Rule { text, url, ..rule }, &words);
     }
 }
+
+const ALL_TEXT: TextRule = TextRule {
+    crlf: true,
+    trim: true,
+    ignore_case: true,
+};
+const TEXT_WORDS: &str = "text crlf trim ignore-case";
+const URL_WORDS: &str = "url rules=8 sort-query drop-www not-url=drop";
 
 #[test]
 fn labels_of_others_say_nothing_and_of_later_builds_are_not_guessed() {
@@ -107,6 +182,23 @@ fn labels_of_others_say_nothing_and_of_later_builds_are_not_guessed() {
         b"json rules=1 key=/a no-key=other",
         b"json rules=1 key=/a no-key=pass url",
         b"json rules=1 key=/a no-key=pass more",
+        b"text",
+        b"text trim crlf",
+        b"text trim trim",
+        b"csv rules=1 delimiter=, header=yes no-key=pass",
+        b"csv rules=2 delimiter=, header=yes name=a no-key=pass",
+        b"csv rules=1 delimiter=,, header=yes name=a no-key=pass",
+        b"csv rules=1 delimiter= header=yes name=a no-key=pass",
+        b"csv rules=1 delimiter=, header=maybe name=a no-key=pass",
+        b"csv rules=1 delimiter=, header=yes name=1 no-key=pass",
+        b"csv rules=1 delimiter=, header=yes column=0 no-key=pass",
+        b"csv rules=1 delimiter=, header=yes column=01 no-key=pass",
+        b"csv rules=1 delimiter=, header=yes name=a name=a no-key=pass",
+        b"csv rules=1 delimiter=, header=yes name=a",
+        b"fields rules=1 separator=blank no-key=pass",
+        b"fields rules=1 separator=blank field=0 no-key=pass",
+        b"fields rules=1 separator=tab field=1 no-key=pass",
+        b"fields rules=1 separator-bytes= field=1 no-key=pass",
     ] {
         let label = [b"everseen lines: ", rest].concat();
         let kept = Kept::of_label(&label);
@@ -120,9 +212,69 @@ fn more_pointers_than_a_label_holds_are_refused() {
     let pointers: Vec<_> = (0..5)
         .map(|number| Pointer::parse(&long(number)).expect("short enough"))
         .collect();
-    let rule = JsonRule::new(&pointers[..3], NoKey::Pass).expect("they fit");
+    let rule = JsonRule::new(&pointers[..3]).expect("they fit");
     let part = Part::Json(rule);
-    assert!(Rule { part, url: None }.label().len() < 4096);
-    let refused = JsonRule::new(&pointers, NoKey::Pass);
-    assert_eq!(refused, Err(PointerError::TooMany));
+    let rule = Rule {
+        part,
+        ..Rule::default()
+    };
+    assert!(rule.label().len() < 4096);
+    assert_eq!(JsonRule::new(&pointers), Err(PointerError::TooMany));
+    let columns: Vec<_> = (0..5).map(|number| Column::Name(long(number))).collect();
+    assert!(CsvRule::new(&columns[..3], b',').is_ok());
+    assert_eq!(CsvRule::new(&columns, b','), Err(ColumnError::TooMany));
+    let separator = Separator::Bytes(vec![b'x'; 101]);
+    assert_eq!(FieldsRule::new(&[1], separator), Err(ColumnError::TooMany));
+    let numbers: Vec<_> = (1..1000).collect();
+    assert_eq!(
+        FieldsRule::new(&numbers, Separator::Blank),
+        Err(ColumnError::TooMany)
+    );
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    assert_eq!(CsvRule::new(&[], b','), Err(ColumnError::Empty));
+    let twice = [Column::Number(1), Column::Number(1)];
+    let name = "1".to_owned();
+    assert_eq!(CsvRule::new(&twice, b','), Err(ColumnError::Twice { name }));
+    assert_eq!(
+        FieldsRule::new(&[0], Separator::Blank),
+        Err(ColumnError::Number)
+    );
+    let none = Separator::Bytes(Vec::new());
+    assert_eq!(FieldsRule::new(&[1], none), Err(ColumnError::NoSeparator));
+}
+
+#[test]
+fn messages_name_the_options() {
+    let rule = |part, no_key, text, url| {
+        Rule {
+            part,
+            no_key,
+            text,
+            url,
+        }
+        .to_string()
+    };
+    let (pass, exact) = (NoKey::Pass, TextRule::default());
+    let trim = TextRule {
+        trim: true,
+        ..exact
+    };
+    assert_eq!(rule(Part::Whole, pass, exact, None), "byte by byte");
+    assert_eq!(rule(Part::Whole, pass, trim, None), "byte by byte (--trim)");
+    assert_eq!(
+        rule(
+            csv(&["u", "2"], b'\t', false),
+            NoKey::Drop,
+            trim,
+            Some(UrlRule::default())
+        ),
+        "by a column of CSV, as URLs (--csv-key u --csv-key 2 --tsv --no-header --no-key drop --trim --url)"
+    );
+    assert_eq!(
+        rule(fields(&[3], b"|\t"), pass, exact, None),
+        "by a field (--key-field 3 --field-separator '|\\t')"
+    );
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use everseen::hash::HashedKey;
+use everseen_keys::columns::CsvCutter;
 use memchr::memchr_iter;
 
 use crate::input::record_blocks::Block;
@@ -13,6 +14,7 @@ pub struct Outline {
     bytes: usize,
     dropped: usize,
     gaps: Vec<usize>,
+    csv_delimiter: Option<u8>,
     origin: (Arc<OsString>, u64),
 }
 
@@ -36,21 +38,27 @@ impl Block {
             bytes: self.start(self.len()),
             dropped: self.dropped,
             gaps: self.gaps.clone(),
+            csv_delimiter: self.csv_delimiter,
             origin: self.origin.clone(),
         }
     }
 
     /// Returns the block of an outline, whose items are these bytes. The items have no keys.
     pub fn restore(outline: Outline, storage: Vec<u8>) -> Self {
-        let ends = match storage.last() {
-            Some(separator) => memchr_iter(*separator, &storage).collect(),
-            None => Vec::new(),
-        };
+        let mut ends = Vec::new();
+        match (outline.csv_delimiter, storage.last()) {
+            (Some(delimiter), _) => {
+                CsvCutter::new(delimiter).cut(&storage, |end| ends.push(end));
+            }
+            (None, Some(separator)) => ends.extend(memchr_iter(*separator, &storage)),
+            (None, None) => {}
+        }
         Block {
             precheck: None,
             filled: storage.len(),
             storage,
             ends,
+            csv_delimiter: outline.csv_delimiter,
             keys: Vec::new(),
             dropped: outline.dropped,
             gaps: outline.gaps,

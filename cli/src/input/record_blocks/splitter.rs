@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::iter;
 
+use everseen_keys::columns::CsvCutter;
 use memchr::memchr_iter;
 
 use crate::input::record_blocks::{BLOCK, Block};
@@ -22,6 +23,9 @@ pub enum SplitError {
     /// The next item exceeds the maximum length.
     #[error("item too long")]
     ItemTooLong,
+    /// The stream ends within a quoted field of CSV.
+    #[error("a quote is never closed")]
+    OpenQuote,
 }
 
 /// Fills blocks from one stream.
@@ -35,6 +39,8 @@ pub struct Splitter {
     skips_long: bool,
     /// Whether the bytes that come next belong to an item that is too long, and is dropped.
     is_in_long: bool,
+    /// Present where separators may be inside of items.
+    csv: Option<CsvCutter>,
     block: Block,
 }
 
@@ -50,6 +56,7 @@ impl Splitter {
             longest,
             skips_long: false,
             is_in_long: false,
+            csv: None,
             block: Block::default(),
         }
     }
@@ -57,6 +64,14 @@ impl Splitter {
     /// Drops items that are too long.
     pub fn skip_long(self, skips_long: bool) -> Self {
         Splitter { skips_long, ..self }
+    }
+
+    /// Cuts CSV records at the line feeds outside of quotes, if there is a delimiter.
+    pub fn cut_csv(self, delimiter: Option<u8>) -> Self {
+        let csv = delimiter.map(CsvCutter::new);
+        let mut splitter = Splitter { csv, ..self };
+        splitter.block.csv_delimiter = delimiter;
+        splitter
     }
 
     /// Reads until the block holds a whole item, and stops with the read that completes it. Returns `false` at the end
@@ -75,6 +90,9 @@ impl Splitter {
                 if std::mem::take(&mut self.is_in_long) {
                     block.gaps.push(0);
                 } else if block.filled > 0 {
+                    if self.csv.as_mut().is_some_and(CsvCutter::is_in_quotes) {
+                        return Err(SplitError::OpenQuote);
+                    }
                     block.storage[block.filled] = self.separator;
                     block.ends.push(block.filled);
                     block.filled += 1;
@@ -82,8 +100,11 @@ impl Splitter {
                 return Ok(false);
             }
             let (start, end) = (block.filled, block.filled + count);
-            let found = memchr_iter(self.separator, &block.storage[start..end]);
-            block.ends.extend(found.map(|at| start + at));
+            let (bytes, ends) = (&block.storage[start..end], &mut block.ends);
+            match &mut self.csv {
+                Some(csv) => csv.cut(bytes, |at| ends.push(start + at)),
+                None => ends.extend(memchr_iter(self.separator, bytes).map(|at| start + at)),
+            }
             block.filled = end;
             self.drop_long();
         }
@@ -153,6 +174,7 @@ impl Splitter {
     pub fn take(&mut self, mut next: Block) -> Block {
         let whole = self.block.start(self.block.len());
         let rest = &self.block.storage[whole..self.block.filled];
+        next.csv_delimiter = self.block.csv_delimiter;
         next.ends.clear();
         next.precheck = None;
         next.dropped = 0;

@@ -46,6 +46,8 @@ fn lab() -> Lab {
         "pages.jsonl",
         b"{\"id\":1,\"url\":\"https://example.org/a\",\"meta\":{\"host\":\"example.org\"}}\n",
     );
+    lab.write("pages.csv", b"id,url\n1,https://example.org/a\n");
+    lab.write("access.log", b"::1 - - [1 +0] GET /a 200\n");
     lab.write("blocked.txt", b"https://example.org/x\n");
     lab.write("gone.txt", b"");
     lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
@@ -107,7 +109,7 @@ fn run_scripts(page: &str) -> usize {
 fn scripts_of_the_pages_run() {
     assert!(run_scripts("README.md") >= 10);
     assert!(run_scripts("docs/guide/dedup.md") >= 1);
-    assert!(run_scripts("docs/guide/records.md") >= 3);
+    assert!(run_scripts("docs/guide/records.md") >= 4);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);

@@ -102,7 +102,7 @@ const TABLE: &[(&[&str], &str)] = &[
     // Options.
     (
         &["dedup", "new", "--no-key", "drop"],
-        "--no-key: needs --json-key, since the store does not say that its records have keys",
+        "--no-key: needs --json-key, --csv-key or --key-field, since the store does not say so of its records",
     ),
     (
         &["dedup", "new", "--json-key", "a.b", "--json-key", "/a/b"],
@@ -118,7 +118,7 @@ const TABLE: &[(&[&str], &str)] = &[
             "b",
             "--url",
         ],
-        "--url: needs a single --json-key, since several values together are not a URL",
+        "--url: needs a key of one value, since several together are not a URL",
     ),
     (
         &["create", "new", "--kind", "counting"],

@@ -177,7 +177,7 @@ fn an_item_is_refused_when_it_is_too_long_and_those_before_it_are_given() {
             match splitter.fill(&mut input) {
                 Ok(goes_on) => more = goes_on,
                 Err(SplitError::ItemTooLong) => refused = true,
-                Err(SplitError::Read(error)) => panic!("{error}"),
+                Err(error) => panic!("{error}"),
             }
             if !refused && splitter.has_lines() {
                 let block = splitter.take(Block::default());
