@@ -9,6 +9,7 @@ mod arrow;
 mod batch;
 mod copies;
 mod errors;
+mod extractor;
 mod hashed;
 mod hashes;
 mod keys;
@@ -34,6 +35,7 @@ fn _everseen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<verdict::Verdict>()?;
     module.add_class::<normalizer::Normalizer>()?;
+    module.add_class::<extractor::Extractor>()?;
     module.add_class::<hashed::Hasher>()?;
     module.add_class::<hashed::Distinct>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;

@@ -1,10 +1,13 @@
 //! One key for all spellings of a URL.
 
+use everseen_keys::rule::Part;
 use everseen_keys::url;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 
 use crate::errors;
+use crate::extractor;
 use crate::keys::Key;
 
 /// Turns URLs into one spelling: as the URL standard of WHATWG says, as browsers do, without the fragment.
@@ -58,6 +61,25 @@ impl Normalizer {
             drop_www,
             rules,
         })
+    }
+
+    /// Return the normalizer of a store that the command created for lines that are URLs.
+    ///
+    /// Raises:
+    ///     ValueError: The store's label doesn't say that its keys are URLs, or they are parts of records (`Extractor`).
+    #[classmethod]
+    fn for_store(_class: &Bound<'_, PyType>, store: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let rule = extractor::rule_of_store(store)?;
+        match rule.url {
+            Some(own) if rule.part == Part::Whole && rule.text.is_exact() => Ok(Self {
+                sort_query: own.sort_query,
+                drop_www: own.drop_www,
+                rules: own.rules,
+            }),
+            _ => Err(PyValueError::new_err(format!(
+                "the store compares lines {rule}; Extractor.for_store does that"
+            ))),
+        }
     }
 
     /// Return the normalised URL.

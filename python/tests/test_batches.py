@@ -325,6 +325,54 @@ def test_normalizer():
         everseen.Normalizer(rules=3)
 
 
+def test_extractor(folder):
+    extractor = everseen.Extractor(json_key=["a.b", "/c"], trim=True)
+    assert extractor('{"a": {"b": " x"}, "c": 1.0}') == b"1:x,1:1,"
+    with pytest.raises(everseen.errors.NoKeyError, match="no key: it has no /c"):
+        extractor.key(b'{"a": {"b": 1}}')
+    records = ['{"a": {"b": 1}, "c": 2}', "x"]
+    assert extractor.keys(iter(records)) == [b"1:1,1:2,", None]
+    assert [extractor.own_key(record) for record in records] == [b"1:1,1:2,", b"\xffx"]
+    assert extractor.label == b"everseen lines: json rules=1 key=/a/b key=/c no-key=pass text trim"
+    path = folder / "store"
+    with everseen.open(path, label=extractor.label) as seen:
+        assert everseen.Extractor.for_store(seen).keys(records) == [b"1:1,1:2,", None]
+        with pytest.raises(ValueError, match="Extractor.for_store does that"):
+            everseen.Normalizer.for_store(seen)
+    with everseen.open(folder / "plain", label=b"mine") as seen:
+        with pytest.raises(ValueError, match="does not say how records become keys"):
+            everseen.Extractor.for_store(seen)
+    with everseen.open(folder / "later", label=b"everseen lines: url rules=99 not-url=pass") as seen:
+        with pytest.raises(ValueError, match="does not know how"):
+            everseen.Extractor.for_store(seen)
+    label = b"everseen lines: url rules=1 drop-www not-url=pass"
+    with everseen.open(folder / "urls", label=label) as seen:
+        assert repr(everseen.Normalizer.for_store(seen)) == "Normalizer(sort_query=False, drop_www=True, rules=1)"
+        assert everseen.Extractor.for_store(seen)("http://www.a.b") == b"http://a.b/"
+        with pytest.raises(everseen.errors.UrlError):
+            everseen.Extractor.for_store(seen)("a")
+
+
+def test_extractor_of_columns():
+    rows = everseen.Extractor(csv_key="url", delimiter=";", ignore_case=True)
+    with pytest.raises(everseen.errors.NoKeyError, match="no header"):
+        rows("1;A")
+    with pytest.raises(everseen.errors.NoKeyError, match="no column url"):
+        rows.set_header("id;link")
+    rows.set_header(b"id;url\r")
+    assert rows.keys(['1;"A;b"', "2;C\r"]) == [b"a;b", b"c"]
+    assert everseen.Extractor(key_field=2)("  a  b ") == b"b"
+    assert everseen.Extractor(key_field=[2, 1], field_separator="::")("a::b") == b"1:b,1:a,"
+    for wrong in [{"json_key": ""}, {"csv_key": "0"}, {"key_field": 0}, {"csv_key": "a", "delimiter": ",,"}]:
+        with pytest.raises(ValueError):
+            everseen.Extractor(**wrong)
+    for wrong in [{"json_key": "a", "csv_key": "b"}, {"other": 1}]:
+        with pytest.raises(TypeError):
+            everseen.Extractor(**wrong)
+    with pytest.raises(ValueError, match="not a URL"):
+        everseen.Extractor(json_key=["a", "b"], url=True)
+
+
 def test_one_winner_among_threads(store):
     keys = np.array([b"%d" % n for n in range(100_000)])
     new = []

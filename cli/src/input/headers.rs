@@ -53,6 +53,11 @@ impl Headers {
             return Ok(None);
         }
         let bare = without_ends(item);
+        if bare.is_empty() {
+            // A blank line before a header is no record.
+            self.is_due = true;
+            return Ok(Some(None));
+        }
         let Some(first) = &self.first else {
             let known = extractor.set_header(item);
             known.map_err(|reason| KeyError::NoColumn {

@@ -80,10 +80,14 @@ fn one_header_stands_for_all_files_that_have_it() {
         "same",
         b"\xef\xbb\xbfid,url,\"the \"\"title\"\"\"\n5,http://c/,\n",
     );
+    lab.write("blank", b"\n\r\n");
     lab.write("none", b"6,http://d/,x\n1,http://a/,x\n");
     lab.write("empty", b"");
     lab.write("other", b"url,id\nhttp://e/,7\n");
-    let ran = run(&lab, "dedup --json --csv-key url seen empty csv same none");
+    let ran = run(
+        &lab,
+        "dedup --json --csv-key url seen empty blank csv same none",
+    );
     assert_eq!(json(ran.err.as_bytes())["lines"], 7);
     let expected = [
         &rows(HEADER, &[1, 3, 4])[..],

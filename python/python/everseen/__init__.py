@@ -13,7 +13,7 @@ True
 """
 
 from everseen import errors
-from everseen._everseen import Hasher, Normalizer, Store, Verdict, __version__, apply, fold, plan, union
+from everseen._everseen import Extractor, Hasher, Normalizer, Store, Verdict, __version__, apply, fold, plan, union
 from everseen._open import open, repair
 from everseen._reports import (
     ApplyReport,
@@ -43,6 +43,7 @@ __all__ = [
     "DeltaReport",
     "EverseenError",
     "ExemptReport",
+    "Extractor",
     "Hasher",
     "Interval",
     "LayerOccupancy",

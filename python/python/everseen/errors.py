@@ -282,6 +282,10 @@ class UrlError(EverseenError, ValueError):
     """A line is no URL."""
 
 
+class NoKeyError(EverseenError, ValueError):
+    """A record has no key, or a header no such column."""
+
+
 class AnotherDriverError(EverseenError):
     """Another driver works on the seen set, or has published meanwhile. Nothing of this one's is published."""
 
