@@ -138,6 +138,9 @@ pub enum CliError {
         source: io::Error,
     },
 
+    #[error("{name}: names no file to read; name some in it, or leave --files-from out")]
+    EmptyList { name: String },
+
     #[error("{name}: is a folder; name the files in it")]
     InputIsFolder { name: String },
 

@@ -48,7 +48,7 @@ Examples:
   everseen info visited.ever                           what is in there, how full, how exact
   everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
 
-Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error, 3 done but for lines
+Exit status: 0 done, 1 \"no\" (check, dedup --key: nothing printed; verify: damage), 2 error, 3 done but for lines
 that another process has claimed and not committed (dedup, add: see --wait).";
 
 /// What is said without a subcommand.

@@ -64,9 +64,14 @@ Examples:
   everseen add --json blocked.ever blocklist.txt 2> added.json
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
-pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, mut input) =
-        open_both("add", &args.store, &args.items, &args.memory, &args.policy)?;
+pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
+    let (store, mut input) = open_both(
+        "add",
+        &args.store,
+        &mut args.items,
+        &args.memory,
+        &args.policy,
+    )?;
     input.quiet = args.summing.quiet;
     let reading = input.reading.clone();
 

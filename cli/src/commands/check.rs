@@ -71,9 +71,10 @@ Examples:
   everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
   everseen check -n blocked.ever hosts.txt                 where they stand in the file
   everseen check -c blocked.ever hosts.txt                 how many are blocked
-  echo example.org | everseen check -q blocked.ever && echo blocked";
+  everseen check -q blocked.ever --key example.org && echo blocked";
 
-pub fn run(args: Args) -> Result<ExitCode, CliError> {
+pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
+    args.items.read_list()?;
     let prints = !args.count && !args.quiet;
     side_files::refuse_items(&args.store, &args.items, prints)?;
     let mut input = Input::open(&args.items, Purpose::new("check", &args.store))?;

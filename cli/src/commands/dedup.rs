@@ -7,6 +7,7 @@ use everseen::{CreateOptions, OpenOptions, Store};
 
 use crate::error::CliError;
 use crate::input::own_files::Purpose;
+use crate::input::reading::Reading;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
@@ -112,7 +113,8 @@ Examples:
   everseen dedup --grows-to 1e9 visited.ever urls.txt    a new store that grows, but no further
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
-pub fn run(args: Args) -> Result<ExitCode, CliError> {
+pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
+    args.items.read_list()?;
     side_files::refuse_items(&args.store, &args.items, args.output.is_none())?;
     if let Some(output) = &args.output {
         side_files::refuse(&[&args.store], &[output])?;
@@ -162,6 +164,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             path: &args.store,
         },
     )?;
+    sum_up_and_end(&args, claimed, &reading)
+}
+
+/// Reports what was done, and returns the exit status.
+fn sum_up_and_end(args: &Args, claimed: Claimed, reading: &Reading) -> Result<ExitCode, CliError> {
     if args.stats {
         let strays = reading.summary(&claimed.outcome.tally);
         let urls = strays + &claimed.outcome.long_summary();
@@ -170,7 +177,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if args.summing.json {
         tell_json(&claimed.summary("dedup"))?;
     }
-    claimed.end(&args.store)
+    // One key asks a question, as in `check`.
+    let is_no = !args.items.given.is_empty() && claimed.outcome.tally.kept == 0;
+    match claimed.is_complete() && is_no {
+        true => Ok(ExitCode::from(1)),
+        false => claimed.end(&args.store),
+    }
 }
 
 /// Opens a store, or creates it, and reads the input as it says.

@@ -51,11 +51,11 @@ Examples:
   everseen check blocked.ever known-good.txt | everseen exempt blocked.ever    known-good.txt is not blocked
   echo https://example.org/ | everseen exempt visited.ever";
 
-pub fn run(args: Args) -> Result<ExitCode, CliError> {
+pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(
         "exempt",
         &args.store,
-        &args.items,
+        &mut args.items,
         &args.memory,
         &args.policy,
     )?;

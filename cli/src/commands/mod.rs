@@ -39,10 +39,11 @@ use crate::process::side_files;
 fn open_both(
     command: &'static str,
     store: &Path,
-    items: &Items,
+    items: &mut Items,
     memory: &Memory,
     policy: &Policy,
 ) -> Result<(Store, Input), CliError> {
+    items.read_list()?;
     side_files::refuse_items(store, items, false)?;
     let mut input = Input::open(items, Purpose::new(command, store))?;
     let opened = policy.apply(memory.options()).open(store);

@@ -56,11 +56,11 @@ Examples:
   echo example.org | everseen remove blocked.ever
   everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
 
-pub fn run(args: Args) -> Result<ExitCode, CliError> {
+pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(
         "remove",
         &args.store,
-        &args.items,
+        &mut args.items,
         &args.memory,
         &args.policy,
     )?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod compressed;
 pub(crate) mod feed;
+mod file_lists;
 pub(crate) mod headers;
 pub(crate) mod keying;
 pub(crate) mod line_spool;
@@ -15,7 +16,7 @@ mod xz_streams;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind, IsTerminal, Seek};
+use std::io::{self, ErrorKind, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,12 +46,25 @@ const BLOCKS: usize = 4;
 /// What messages call the input that has no name.
 const STDIN: &str = "standard input";
 
+/// What they call the keys of the command line.
+const KEYS: &str = "--key";
+
 /// The part of the command line that says what to read.
 #[derive(clap::Args)]
 pub struct Items {
     /// Files to read, in this order; `-`, or no file, is standard input
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    /// Read the files that are named in this list as well, one name a line, or between NUL bytes if it has any; `-` is
+    /// standard input
+    #[arg(long, value_name = "LIST", conflicts_with = "given")]
+    pub files_from: Option<PathBuf>,
+
+    /// Take this key as the only item, instead of reading anything. It is the key itself, and no record, where the store
+    /// compares records. Given several times, each is an item
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "files")]
+    pub given: Vec<OsString>,
 
     /// Separate items by NUL bytes instead of line feeds, in input and output
     #[arg(short = '0', long)]
@@ -84,6 +98,8 @@ pub struct Input {
     decompress: bool,
     /// What the command line says of keys.
     keys: KeyOptions,
+    /// Whether items are keys, rather than records that have one.
+    are_keys: bool,
     /// How lines become keys.
     pub reading: Reading,
     /// Total bytes of the inputs, if all are regular files.
@@ -108,7 +124,7 @@ struct Source {
 impl Source {
     /// Returns the name under which it was given, if it has one.
     fn path(&self) -> Option<&str> {
-        Some(&*self.name).filter(|name| *name != STDIN)
+        Some(&*self.name).filter(|name| ![STDIN, KEYS].contains(name))
     }
 }
 
@@ -127,8 +143,9 @@ impl Input {
             longest: items.max_line,
             skip_long: items.skip_long,
             purpose,
-            decompress: !items.no_decompress,
+            decompress: !items.no_decompress && items.given.is_empty(),
             keys: items.keys.clone(),
+            are_keys: !items.given.is_empty(),
             reading: Reading::asked(&items.keys)?,
             total: Some(0),
             meter: Arc::default(),
@@ -137,7 +154,9 @@ impl Input {
         for path in &items.files {
             input.add(path)?;
         }
-        if items.files.is_empty() {
+        if !items.given.is_empty() {
+            input.add_keys(&items.given)?;
+        } else if items.files.is_empty() {
             input.add(Path::new("-"))?;
         }
         input.refuse_own_files()?;
@@ -221,6 +240,39 @@ impl Input {
         Ok(())
     }
 
+    /// Adds keys of the command line, as what is read from a pipe.
+    fn add_keys(&mut self, keys: &[OsString]) -> Result<(), CliError> {
+        let mut items = Vec::new();
+        for key in keys {
+            let key = key.as_encoded_bytes();
+            if key.contains(&self.separator) {
+                return Err(CliError::Usage(
+                    "--key: has a line end in it, so it is no line; add -0, which separates items by NUL bytes",
+                ));
+            }
+            items.extend_from_slice(key);
+            items.push(self.separator);
+        }
+        let failed = |source| CliError::System {
+            action: "pass the keys on",
+            source,
+        };
+        let (reader, mut writer) = io::pipe().map_err(failed)?;
+        // It ends with the reader at the latest.
+        let writing = thread::Builder::new().spawn(move || writer.write_all(&items));
+        writing.map_err(thread_failed)?;
+        let file = handle::file_of(&reader).map_err(failed)?;
+        self.total = None;
+        self.sources.push(Source {
+            name: KEYS.to_owned(),
+            raw_name: KEYS.into(),
+            metadata: file.metadata().map_err(failed)?,
+            origin: Origin::Open(file),
+            found: None,
+        });
+        Ok(())
+    }
+
     /// Reads lines as the store at `path` keeps it, and refuses options that contradict that. Refuses to read the
     /// store's own files as well.
     pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
@@ -255,7 +307,11 @@ impl Input {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
         memory::expect_thread().map_err(thread_failed)?;
-        let keying = Keying::new(hasher, &self.reading, (self.separator, self.longest));
+        let reading = match self.are_keys {
+            true => self.reading.of_keys(),
+            false => self.reading.clone(),
+        };
+        let keying = Keying::new(hasher, &reading, (self.separator, self.longest));
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());

@@ -145,6 +145,8 @@ mod tests {
             std::fs::write(&paths[1], [&lines, long.as_bytes()].concat()).expect("an input");
             let items = Items {
                 files: paths.to_vec(),
+                files_from: None,
+                given: Vec::new(),
                 null: false,
                 max_line: 7,
                 skip_long: false,

@@ -83,6 +83,15 @@ impl Reading {
         }
     }
 
+    /// Returns how to read the keys themselves.
+    pub fn of_keys(&self) -> Self {
+        Reading(Rule {
+            part: Part::Whole,
+            no_key: NoKey::default(),
+            ..self.0.clone()
+        })
+    }
+
     pub fn rule(&self) -> &Rule {
         &self.0
     }

@@ -401,6 +401,8 @@ mod tests {
         std::fs::write(&path, "line\n".repeat(count)).expect("a file to read from");
         let items = Items {
             files: vec![path],
+            files_from: None,
+            given: Vec::new(),
             null: false,
             max_line: 64 << 20,
             skip_long: false,

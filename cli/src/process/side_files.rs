@@ -29,7 +29,8 @@ pub fn refuse_items(store: &Path, items: &Items, prints: bool) -> Result<(), Cli
     let is_stdin = |path: &&PathBuf| *path == Path::new("-");
     let named = items.files.iter().filter(|path| !is_stdin(path));
     refuse_named(&[store], named.map(|path| (path.display(), path.as_path())))?;
-    let reads_stdin = items.files.is_empty() || items.files.iter().any(|path| is_stdin(&path));
+    let reads_stdin = items.files.is_empty() && items.given.is_empty()
+        || items.files.iter().any(|path| is_stdin(&path));
     let streams = [
         ("standard input", "/proc/self/fd/0", reads_stdin),
         ("standard output", "/proc/self/fd/1", prints),

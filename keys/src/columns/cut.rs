@@ -1,21 +1,22 @@
 //! Where CSV records end: at the line feeds outside of quotes.
 
-use csv_core::{ReadRecordResult, Reader};
-use memchr::memchr2;
+use csv_core::{ReadFieldResult, Reader};
+use memchr::{memchr2, memrchr};
 
 use super::parser;
 
 /// Fields are parsed into this much memory at a time, and forgotten.
 const SCRATCH: usize = 4096;
-const SCRATCH_ENDS: usize = 64;
 
 /// Finds the ends of CSV records in bytes that come piece by piece.
+///
+/// Only fields with quotes in them go through the parser. It stands at the start of a field in between.
 pub struct CsvCutter {
     parser: Reader,
-    /// Whether the parser is in the middle of a record.
+    delimiter: u8,
+    /// Whether the parser is in the middle of a field.
     is_open: bool,
     text: Box<[u8; SCRATCH]>,
-    ends: [usize; SCRATCH_ENDS],
 }
 
 impl CsvCutter {
@@ -23,9 +24,9 @@ impl CsvCutter {
     pub fn new(delimiter: u8) -> Self {
         CsvCutter {
             parser: parser(delimiter),
+            delimiter,
             is_open: false,
             text: Box::new([0; SCRATCH]),
-            ends: [0; SCRATCH_ENDS],
         }
     }
 
@@ -34,21 +35,27 @@ impl CsvCutter {
         let mut at = 0;
         while at < bytes.len() {
             if self.is_open {
-                at += self.parse(&bytes[at..]);
-                if !self.is_open {
+                let (read, ends_record) = self.parse(&bytes[at..]);
+                at += read;
+                if ends_record {
                     end(at - 1);
                 }
                 continue;
             }
-            // Most records have no quote, and end at the next line feed.
-            match memchr2(b'\n', b'"', &bytes[at..]) {
-                Some(found) if bytes[at + found] == b'\n' => {
+            // Most fields have no quote, and most records end at the next line feed.
+            let rest = &bytes[at..];
+            let found = memchr2(b'\n', b'"', rest);
+            match found {
+                Some(found) if rest[found] == b'\n' => {
                     end(at + found);
                     at += found + 1;
                 }
                 _ => {
-                    self.parser.reset();
-                    self.is_open = true;
+                    let before = &rest[..found.unwrap_or(rest.len())];
+                    let delimiter = memrchr(self.delimiter, before);
+                    let field = delimiter.map_or(0, |delimiter| delimiter + 1);
+                    at += field;
+                    self.is_open = at < bytes.len();
                 }
             }
         }
@@ -62,19 +69,18 @@ impl CsvCutter {
         self.is_open
     }
 
-    /// Parses bytes, of which there are some, up to the end of the record that is open. Returns how many it has parsed.
-    fn parse(&mut self, bytes: &[u8]) -> usize {
+    /// Parses bytes, of which there are some, up to the end of the field that is open. Returns how many it has parsed, and
+    /// whether the field ends its record.
+    fn parse(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
-            let (result, read, _, _) =
-                self.parser
-                    .read_record(&bytes[at..], &mut self.text[..], &mut self.ends);
+            let (result, read, _) = self.parser.read_field(&bytes[at..], &mut self.text[..]);
             at += read;
-            if result == ReadRecordResult::Record {
+            if let ReadFieldResult::Field { record_end } = result {
                 self.is_open = false;
-                break;
+                return (at, record_end);
             }
         }
-        at
+        (at, false)
     }
 }

@@ -137,7 +137,7 @@ impl Csv {
     /// A column is not in the header.
     pub fn set_header(&mut self, header: &[u8]) -> Result<(), ColumnError> {
         let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
-        self.parse(without_return(header));
+        self.parse(without_return(header), usize::MAX);
         let mut places = self.places.clone();
         for (place, column) in places.iter_mut().zip(&self.columns) {
             let Column::Name(name) = column else { continue };
@@ -169,9 +169,18 @@ impl Csv {
     ) -> Result<(), ColumnError> {
         let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
         let record = without_return(record);
-        let is_plain = memchr(b'"', record).is_none();
+        let quote = memchr(b'"', record);
+        let plain = &record[..quote.unwrap_or(record.len())];
+        let is_plain = |place: &Option<usize>| {
+            let delimiters = place.map(|place| place + 1);
+            quote.is_none()
+                || delimiters.is_some_and(|count| has_delimiters(plain, self.delimiter, count))
+        };
+        // What stands before the first quote is as it would be without it.
+        let is_plain = self.places.iter().all(is_plain);
         if !is_plain {
-            self.parse(record);
+            let last = self.places.iter().flatten().max();
+            self.parse(record, last.map_or(0, |last| last.saturating_add(1)));
         }
         let this = &*self;
         for (place, name) in this.places.iter().zip(&this.names) {
@@ -179,22 +188,22 @@ impl Csv {
             let place = place.ok_or(ColumnError::NoHeader)?;
             each(if is_plain {
                 plain_field(record, this.delimiter, place).ok_or_else(missing)?
-            } else {
-                let end = this.ends.get(place).ok_or_else(missing)?;
-                debug_assert!(*end <= this.text.len());
+            } else if place < this.ends.len() {
                 &this.text[this.parsed(place)]
+            } else {
+                return Err(missing());
             });
         }
         Ok(())
     }
 
-    /// Parses a record into `text` and `ends`.
-    fn parse(&mut self, record: &[u8]) {
+    /// Parses the first fields of a record, at most so many, into `text` and `ends`.
+    fn parse(&mut self, record: &[u8], most: usize) {
         self.parser.reset();
         // A field takes no more room than its text, and at least one delimiter.
         self.text.resize(record.len().max(1), 0);
-        let fields = memchr_iter(self.delimiter, record).count() + 1;
-        self.ends.resize(fields, 0);
+        let fields = memchr_iter(self.delimiter, record).take(most).count() + 1;
+        self.ends.resize(fields.min(most), 0);
         let (mut rest, mut written, mut ended) = (record, 0, 0);
         loop {
             let text = &mut self.text[written..];
@@ -208,7 +217,8 @@ impl Csv {
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::Record | ReadRecordResult::End => break,
                 ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len() + 1, 0),
-                ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len() + 1, 0),
+                // There are never more fields than delimiters and one.
+                ReadRecordResult::OutputEndsFull => break,
             }
         }
         self.ends.truncate(ended);
@@ -239,7 +249,12 @@ impl std::fmt::Debug for Csv {
     }
 }
 
-/// Returns a field of a record without quotes.
+/// Returns whether there are so many delimiters in a text.
+fn has_delimiters(text: &[u8], delimiter: u8, count: usize) -> bool {
+    memchr_iter(delimiter, text).nth(count - 1).is_some()
+}
+
+/// Returns a field of a record without quotes, or before them.
 fn plain_field(record: &[u8], delimiter: u8, place: usize) -> Option<&[u8]> {
     let mut ends = memchr_iter(delimiter, record);
     let start = match place.checked_sub(1) {

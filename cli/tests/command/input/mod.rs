@@ -1,5 +1,6 @@
 //! What is read: compressed files, and where lines stand, how a store keeps what they mean.
 
 mod compressed;
+mod given;
 mod numbers;
 mod reading;

@@ -1,0 +1,61 @@
+//! `--files-from`: the names of files to read, in a list.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::CliError;
+use crate::input::Items;
+
+impl Items {
+    /// Adds the files of the list, if there is one.
+    pub fn read_list(&mut self) -> Result<(), CliError> {
+        let Some(list) = self.files_from.take() else {
+            return Ok(());
+        };
+        let is_stdin = list == Path::new("-");
+        if is_stdin && self.files.iter().any(|file| file == Path::new("-")) {
+            return Err(CliError::Usage(
+                "--files-from -: standard input is the list, so it can't be read as well; leave out one -",
+            ));
+        }
+        let names = match is_stdin {
+            true => {
+                let mut names = Vec::new();
+                io::stdin().read_to_end(&mut names).map(|_| names)
+            }
+            false => fs::read(&list),
+        };
+        let names = names.map_err(|source| CliError::Input {
+            name: list.display().to_string(),
+            source,
+        })?;
+        let before = self.files.len();
+        self.files.extend(paths(&names));
+        match self.files.len() == before {
+            true => Err(CliError::EmptyList {
+                name: list.display().to_string(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns the paths of a list.
+fn paths(names: &[u8]) -> impl Iterator<Item = PathBuf> {
+    // No name has one.
+    let separator = if names.contains(&0) { 0 } else { b'\n' };
+    let names = names.split(move |byte| *byte == separator);
+    names.filter(|name| !name.is_empty()).map(path)
+}
+
+#[cfg(unix)]
+fn path(name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::OsStr::from_bytes(name).into()
+}
+
+#[cfg(not(unix))]
+fn path(name: &[u8]) -> PathBuf {
+    String::from_utf8_lossy(name).into_owned().into()
+}
