@@ -7,6 +7,7 @@
 
 mod commands;
 mod error;
+mod hints;
 mod input;
 mod options;
 mod output;
@@ -23,8 +24,8 @@ use everseen::Escaped;
 
 use commands::sets::{difference, intersect, union};
 use commands::{
-    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
-    remove, repair, snapshot, verify,
+    add, apply, check, checkpoint, completions, count, create, dedup, exempt, fold, info, man,
+    plan, remove, repair, snapshot, verify,
 };
 use error::CliError;
 use process::{memory, signals};
@@ -69,6 +70,7 @@ enum Command {
     Dedup(dedup::Args),
     Add(add::Args),
     Check(check::Args),
+    Count(count::Args),
     Remove(remove::Args),
     Exempt(exempt::Args),
     Info(info::Args),
@@ -132,7 +134,13 @@ fn refuse(wrong: &clap::Error) -> ExitCode {
         }
         shown = shown.replacen(NAMED.0, NAMED.1, 1);
     }
-    output::tell_lines(shown.trim_end_matches('\n'));
+    let mut shown = shown.trim_end_matches('\n').to_owned();
+    if let Some(meant) = hints::hint(wrong) {
+        // Behind the line that says what is wrong.
+        let end = shown.find('\n').unwrap_or(shown.len());
+        shown.insert_str(end, &format!("\n\n  did you mean: {meant}"));
+    }
+    output::tell_lines(&shown);
     ExitCode::from(2)
 }
 
@@ -152,6 +160,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Dedup(args) => dedup::run(args),
         Command::Add(args) => add::run(args),
         Command::Check(args) => check::run(args),
+        Command::Count(args) => count::run(args),
         Command::Remove(args) => remove::run(args),
         Command::Exempt(args) => exempt::run(args),
         Command::Info(args) => info::run(args),

@@ -87,6 +87,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
             commit_every: u64::MAX,
             wait: args.wait.wait,
             repeats,
+            shows_seen: false,
             sieve: &args.window,
             path: &args.store,
         },

@@ -18,7 +18,8 @@ use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::exact_file::{Longer, Target};
 use crate::output::format as human;
-use crate::output::{Output, sum_up, tell, tell_json};
+use crate::output::{Output, print, sum_up, tell, tell_json};
+use crate::pipeline::Ending;
 use crate::pipeline::deferred_claims as deferred;
 use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
@@ -52,6 +53,16 @@ pub struct Args {
 
     #[command(flatten)]
     items: Items,
+
+    /// Print the repeats instead: the lines that an earlier run or an earlier line has brought. New lines are remembered,
+    /// and not printed
+    #[arg(long, conflicts_with = "output")]
+    seen: bool,
+
+    /// Print only how many new lines there are, or with --seen how many repeats. They are remembered before the number is
+    /// printed. `everseen count` needs no store
+    #[arg(short, long, conflicts_with = "output")]
+    count: bool,
 
     /// Append to this file instead of standard output; it holds each line exactly once, however runs end
     ///
@@ -109,13 +120,15 @@ Examples:
   everseen dedup --csv-key id rows.ever rows.csv         CSV records, by their column id
   everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
+  everseen dedup --seen visited.ever urls.txt            the repeats instead
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster
   everseen dedup --grows-to 1e9 visited.ever urls.txt    a new store that grows, but no further
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     args.items.read_list()?;
-    side_files::refuse_items(&args.store, &args.items, args.output.is_none())?;
+    let prints = args.output.is_none() && !args.count;
+    side_files::refuse_items(&args.store, &args.items, prints)?;
     if let Some(output) = &args.output {
         side_files::refuse(&[&args.store], &[output])?;
     }
@@ -132,7 +145,10 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let (store, output) = match &args.output {
         Some(path) => open_with_file(options, handle, &args, &mut input, path)?,
         None => {
-            let output = Output::stdout()?.quiet(args.summing.quiet);
+            let output = match args.count {
+                true => Output::none(),
+                false => Output::stdout()?.quiet(args.summing.quiet),
+            };
             input.ensure_apart_from(output.file())?;
             (open(options, handle, &args.store, &mut input)?, output)
         }
@@ -160,6 +176,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
             commit_every: args.commit_every,
             wait: args.wait.wait,
             repeats: Repeats::LeaveOut,
+            shows_seen: args.seen,
             sieve: &args.window,
             path: &args.store,
         },
@@ -174,11 +191,25 @@ fn sum_up_and_end(args: &Args, claimed: Claimed, reading: &Reading) -> Result<Ex
         let urls = strays + &claimed.outcome.long_summary();
         sum_up(stats(&claimed, &urls))?;
     }
+    let seen = claimed.seen();
+    if args.count && claimed.outcome.ending == Ending::Done {
+        let count = if args.seen {
+            seen
+        } else {
+            claimed.outcome.tally.kept
+        };
+        print(&format!("{count}\n"))?;
+    }
     if args.summing.json {
         tell_json(&claimed.summary("dedup"))?;
     }
     // One key asks a question, as in `check`.
-    let is_no = !args.items.given.is_empty() && claimed.outcome.tally.kept == 0;
+    let shown = if args.seen {
+        seen
+    } else {
+        claimed.outcome.tally.kept
+    };
+    let is_no = !args.items.given.is_empty() && shown == 0;
     match claimed.is_complete() && is_no {
         true => Ok(ExitCode::from(1)),
         false => claimed.end(&args.store),

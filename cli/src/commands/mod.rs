@@ -5,6 +5,7 @@ pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod completions;
+pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod dedup;
 pub(crate) mod exempt;

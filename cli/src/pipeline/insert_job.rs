@@ -115,6 +115,8 @@ pub struct Claiming<'a> {
     /// How long to wait for pending items.
     pub wait: Duration,
     pub repeats: Repeats,
+    /// Whether the items are printed that were seen before, rather than the new ones.
+    pub shows_seen: bool,
     pub sieve: &'a Window,
     /// The store's path.
     pub path: &'a Path,
@@ -194,6 +196,8 @@ struct Claims<'s> {
     passed_by: PassedBy,
     /// The verdicts of one batch, kept to reuse the allocation.
     verdicts: Vec<Verdict>,
+    /// Which items of the last batch were seen before, if those are printed.
+    seen: Option<Vec<bool>>,
     warnings: Warnings,
 }
 
@@ -226,6 +230,7 @@ impl<'s> Claims<'s> {
             stops: false,
             passed_by: PassedBy::default(),
             verdicts: Vec::new(),
+            seen: how.shows_seen.then(Vec::new),
         })
     }
 
@@ -287,6 +292,15 @@ impl Claims<'_> {
             }
             keep.push(is_new);
         }
+        if let Some(seen) = &mut self.seen {
+            seen.clear();
+            // Not those that another process may still give back.
+            seen.extend(
+                self.verdicts
+                    .iter()
+                    .map(|verdict| *verdict == Verdict::Seen),
+            );
+        }
         if self.new > 0 && self.since.is_none() {
             self.since = Some(Instant::now());
         }
@@ -294,6 +308,10 @@ impl Claims<'_> {
 
     /// Notes which items were held as new.
     fn note_deferred(&mut self, kept: &[bool]) {
+        if let Some(seen) = &mut self.seen {
+            seen.clear();
+            seen.extend(kept.iter().map(|is_new| !is_new));
+        }
         self.items += kept.len() as u64;
         self.new += kept.iter().filter(|is_new| **is_new).count() as u64;
         self.since = self.since.or((self.new > 0).then(Instant::now));
@@ -317,6 +335,10 @@ impl Claims<'_> {
 impl Job for Claims<'_> {
     fn hasher(&self) -> KeyHasher {
         self.store.hasher().clone()
+    }
+
+    fn shown<'a>(&'a self, keep: &'a [bool]) -> &'a [bool] {
+        self.seen.as_deref().unwrap_or(keep)
     }
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
@@ -443,6 +465,7 @@ mod tests {
                 commit_every: 10,
                 wait: Duration::ZERO,
                 repeats: Repeats::LeaveOut,
+                shows_seen: false,
                 sieve: &Line::parse_from(["everseen"]).window,
                 path: &path,
             };

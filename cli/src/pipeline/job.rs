@@ -17,6 +17,11 @@ pub trait Job {
     /// are processed.
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
 
+    /// Returns which of the items of the last call of [`judge`](Self::judge) are printed, if those are not the kept ones.
+    fn shown<'a>(&'a self, keep: &'a [bool]) -> &'a [bool] {
+        keep
+    }
+
     /// Does the same for a range of items that were looked up before their turn.
     fn judge_prechecked(
         &mut self,

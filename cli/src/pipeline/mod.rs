@@ -256,7 +256,8 @@ impl<J: Job> Run<'_, J> {
                     self.job.judge_prechecked(keys, first..end, precheck, keep)
                 }
             };
-            self.output.print(block, first, &self.keep)?;
+            let shown = self.job.shown(&self.keep);
+            self.output.print(block, first, shown)?;
             self.tally.items += self.keep.len() as u64;
             self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
             first += self.keep.len();

@@ -3,13 +3,13 @@
 mod support;
 
 mod check;
-mod columns;
 mod commands;
 mod damage;
 mod dedup;
 mod documents;
 mod exempt;
 mod fullness;
+mod hints;
 mod input;
 mod interrupted;
 mod kinds;

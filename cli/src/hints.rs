@@ -1,0 +1,149 @@
+//! What is meant by names that other programs have for something of this one.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Names of commands that are none, and what to type instead.
+const COMMANDS: [(&str, &str); 22] = [
+    ("append", "everseen add STORE FILE"),
+    (
+        "contains",
+        "everseen check STORE FILE, or with one key: everseen check -q STORE --key KEY",
+    ),
+    ("delete", "everseen remove STORE FILE"),
+    ("diff", "everseen difference OUT A B"),
+    (
+        "distinct",
+        "everseen count FILE, or to print them: everseen dedup STORE FILE",
+    ),
+    ("exists", "everseen check -q STORE --key KEY"),
+    (
+        "filter",
+        "everseen dedup STORE FILE, or to remember nothing: everseen check -v STORE FILE",
+    ),
+    ("forget", "everseen remove STORE FILE"),
+    ("get", "everseen check STORE FILE"),
+    ("has", "everseen check -q STORE --key KEY"),
+    ("import", "everseen add STORE FILE"),
+    ("init", "everseen create STORE"),
+    ("insert", "everseen add STORE FILE"),
+    ("join", "everseen intersect OUT A B"),
+    ("merge", "everseen union OUT A B"),
+    ("new", "everseen create STORE"),
+    ("query", "everseen check STORE FILE"),
+    ("rm", "everseen remove STORE FILE"),
+    ("stat", "everseen info STORE"),
+    ("stats", "everseen info STORE"),
+    ("test", "everseen check -q STORE --key KEY"),
+    ("uniq", "everseen dedup STORE FILE"),
+];
+
+/// Names of options that are none, and those that are meant.
+const OPTIONS: [(&str, &str); 22] = [
+    ("--by", "--json-key, --csv-key or --key-field"),
+    ("--case-insensitive", "--ignore-case"),
+    ("--column", "--csv-key COLUMN, or --key-field N"),
+    (
+        "--fast",
+        "--capacity N for a new store: one of fixed size is faster",
+    ),
+    (
+        "--field",
+        "--key-field N, --csv-key COLUMN or --json-key PATH",
+    ),
+    ("--fields", "--key-field N, once for each field"),
+    (
+        "--header",
+        "nothing: the first record of CSV is a header, without --no-header",
+    ),
+    (
+        "--input",
+        "the name of the file behind the store, without an option",
+    ),
+    ("--key-column", "--csv-key COLUMN"),
+    ("--repeated", "--seen"),
+    ("--duplicates", "--seen"),
+    (
+        "--sep",
+        "--delimiter with --csv-key, --field-separator with --key-field",
+    ),
+    (
+        "--separator",
+        "--delimiter with --csv-key, --field-separator with --key-field",
+    ),
+    (
+        "--since",
+        "`everseen snapshot --since`; a store of one period is a store of its own, and `everseen union` joins them",
+    ),
+    ("--size", "--capacity N"),
+    (
+        "--store",
+        "the name of the store as the first argument, without an option",
+    ),
+    (
+        "--ttl",
+        "one store for each period; `everseen union` joins them",
+    ),
+    ("-F", "--field-separator, with --key-field N"),
+    (
+        "-d",
+        "--seen for repeats, --delimiter for CSV, or --field-separator for fields",
+    ),
+    ("-f", "--key-field N, or --files-from LIST"),
+    ("-i", "--ignore-case"),
+    ("-k", "--key-field N, or --key KEY"),
+];
+
+/// Returns what to type instead of what was not understood.
+pub fn hint(wrong: &clap::Error) -> Option<&'static str> {
+    let (kind, names) = match wrong.kind() {
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, &COMMANDS),
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, &OPTIONS),
+        _ => return None,
+    };
+    let Some(ContextValue::String(name)) = wrong.get(kind) else {
+        return None;
+    };
+    // An option may have its value behind it.
+    let name = name.split('=').next()?;
+    let found = names.iter().find(|(known, _)| *known == name);
+    found.map(|(_, meant)| *meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Cli;
+
+    /// A hint never stands in the way of what exists, and names what does.
+    #[test]
+    fn hints_are_for_what_is_missing() {
+        let command = Cli::command();
+        let names: Vec<_> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        for (name, meant) in COMMANDS {
+            assert!(!names.contains(&name), "{name}");
+            for meant in meant.split("everseen ").skip(1) {
+                let meant = meant.split(' ').next().unwrap_or_default();
+                assert!(names.contains(&meant), "{name}: {meant}");
+            }
+        }
+        let dedup = command.find_subcommand("dedup").expect("it is one");
+        let options: Vec<_> = dedup
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .collect();
+        for (name, meant) in OPTIONS {
+            let long = name.strip_prefix("--").unwrap_or_default();
+            assert!(!options.contains(&long), "{name}");
+            for word in meant.split([' ', ',', ';']) {
+                if let Some(long) = word.strip_prefix("--").filter(|_| !meant.contains('`')) {
+                    assert!(options.contains(&long), "{name}: {word}");
+                }
+            }
+        }
+    }
+}

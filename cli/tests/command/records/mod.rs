@@ -1,0 +1,4 @@
+//! Keys that are a part of a record.
+
+mod columns;
+mod json;
