@@ -206,3 +206,65 @@ fn part_of<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::{Column, Separator};
+    use crate::json::Pointer;
+    use crate::rule::{CsvRule, FieldsRule, JsonRule};
+
+    fn parts() -> [(Part, [&'static [u8]; 3]); 3] {
+        let pointers = ["b", "a"].map(|path| Pointer::parse(path).expect("a path"));
+        let columns = [Column::Number(2), Column::Number(1)];
+        let json = JsonRule::new(&pointers).expect("two values");
+        let csv = CsvRule::new(&columns, b',').expect("two columns");
+        let fields = FieldsRule::new(&[2, 1], Separator::Blank).expect("two fields");
+        [
+            (
+                Part::Json(json),
+                [
+                    b"{\"a\":\"Bc \",\"b\":\"a\"}",
+                    b"{\"a\":\"c\",\"b\":\"aB\"}",
+                    b"{\"a\":1}",
+                ],
+            ),
+            (Part::Csv(csv), [b"\"Bc \",a", b"c,aB", b"1"]),
+            (Part::Fields(fields), [b"Bc a", b"c aB", b"1"]),
+        ]
+    }
+
+    #[test]
+    fn several_values_have_their_lengths_before_them() {
+        for (part, [first, second, missing]) in parts() {
+            let is_blank = matches!(part, Part::Fields(_));
+            let mut exact = Extractor::new(&Rule {
+                part: part.clone(),
+                ..Rule::default()
+            });
+            let expected: &[u8] = if is_blank {
+                b"1:a,2:Bc,"
+            } else {
+                b"1:a,3:Bc ,"
+            };
+            assert_eq!(exact.key(first), Ok(expected));
+            assert_eq!(exact.key(second), Ok(&b"2:aB,1:c,"[..]));
+            let stray = exact.key(missing).expect_err("one is missing");
+            assert!(!stray.is_not_url(), "{stray}");
+            assert_eq!(exact.own_key(missing, &stray), [b"\xff", missing].concat());
+
+            let text = TextRule {
+                trim: true,
+                ignore_case: true,
+                ..TextRule::default()
+            };
+            let mut loose = Extractor::new(&Rule {
+                part,
+                text,
+                ..Rule::default()
+            });
+            assert_eq!(loose.key(first), Ok(&b"1:a,2:bc,"[..]));
+            assert_eq!(loose.key(second), Ok(&b"2:ab,1:c,"[..]));
+        }
+    }
+}

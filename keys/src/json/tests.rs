@@ -232,12 +232,14 @@ fn deep_and_large_values_end_in_an_error() {
         Err(JsonError::CutShort)
     );
     let name = || "/k".into();
-    let nested = |levels: usize| {
-        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
-        key("k", &format!(r#"{{"k":{open}{close}}}"#))
-    };
-    assert_eq!(nested(100).map(|key| key.len()), Ok(200));
-    assert_eq!(nested(101), Err(JsonError::TooDeep { name: name() }));
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let nested = |levels: usize| {
+            let (open, close) = (open.repeat(levels), close.repeat(levels));
+            key("k", &format!(r#"{{"k":{open}[]{close}}}"#)).map(|key| key.len())
+        };
+        assert_eq!(nested(99), Ok(99 * (open.len() + 1) + 2));
+        assert_eq!(nested(100), Err(JsonError::TooDeep { name: name() }));
+    }
     let zeros = |count: usize| key("k", &format!(r#"{{"k":[{}0]}}"#, "0,".repeat(count)));
     assert_eq!(
         zeros(LONGEST_CONTAINER / 2 - 2).map(|key| key.len()),
