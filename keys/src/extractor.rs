@@ -95,7 +95,10 @@ impl Extractor {
         };
         let url = rule.url.map(|own| {
             let normalizer = Normalizer::new().rules(own.rules).unwrap_or_default();
-            normalizer.sort_query(own.sort_query).drop_www(own.drop_www)
+            normalizer
+                .sort_query(own.sort_query)
+                .drop_www(own.drop_www)
+                .pages(rule.pages.clone())
         });
         Extractor {
             finder,

@@ -6,6 +6,7 @@ use everseen_keys::json::Pointer;
 use everseen_keys::rule::{CsvRule, FieldsRule, JsonRule, Kept, NoKey, Part, Rule, UrlRule};
 use everseen_keys::text::TextRule;
 use everseen_keys::url::RULES;
+use everseen_keys::url::pages::PageRules;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyType};
@@ -183,6 +184,7 @@ impl Extractor {
                 ignore_case: is("ignore_case")?,
             },
             url: is("url")?.then_some(url),
+            pages: PageRules::default(),
         }))
     }
 

@@ -71,11 +71,15 @@ impl Normalizer {
     fn for_store(_class: &Bound<'_, PyType>, store: &Bound<'_, PyAny>) -> PyResult<Self> {
         let rule = extractor::rule_of_store(store)?;
         match rule.url {
-            Some(own) if rule.part == Part::Whole && rule.text.is_exact() => Ok(Self {
-                sort_query: own.sort_query,
-                drop_www: own.drop_www,
-                rules: own.rules,
-            }),
+            Some(own)
+                if rule.part == Part::Whole && rule.text.is_exact() && rule.pages.is_standard() =>
+            {
+                Ok(Self {
+                    sort_query: own.sort_query,
+                    drop_www: own.drop_www,
+                    rules: own.rules,
+                })
+            }
             _ => Err(PyValueError::new_err(format!(
                 "the store compares lines {rule}; Extractor.for_store does that"
             ))),

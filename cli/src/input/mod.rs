@@ -7,6 +7,7 @@ pub(crate) mod headers;
 pub(crate) mod keying;
 pub(crate) mod line_spool;
 pub(crate) mod own_files;
+pub(crate) mod pages;
 pub(crate) mod read_ahead;
 pub(crate) mod reading;
 pub(crate) mod record_blocks;

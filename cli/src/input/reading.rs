@@ -32,6 +32,7 @@ impl Reading {
                 no_key: options.records.no_key.unwrap_or_default(),
                 text: options.text.rule(),
                 url,
+                pages: options.pages.rules(),
             })),
         }
     }
@@ -65,6 +66,9 @@ impl Reading {
         let part = part_of_store(&options.records, &kept).map_err(contradiction)?;
         let text = text_of_store(options.text.rule(), &kept).map_err(contradiction)?;
         let url = url_of_store(options, &kept).map_err(contradiction)?;
+        if let Some(option) = options.pages.contradicting(&kept.pages) {
+            return Err(contradiction(option.to_owned()).into());
+        }
         let no_key = options.records.no_key.unwrap_or(kept.no_key);
         match url {
             // What earlier versions did is done to their stores for good.
@@ -79,6 +83,7 @@ impl Reading {
                 no_key,
                 text,
                 url,
+                pages: kept.pages.clone(),
             })),
         }
     }
@@ -271,6 +276,12 @@ pub struct JsonReading {
     sort_query: bool,
     drop_www: bool,
     not_url: Option<&'static str>,
+    drop_query: Vec<String>,
+    keep_query: Vec<String>,
+    drop_session_path: bool,
+    ignore_scheme: bool,
+    drop_trailing_slash: bool,
+    lower_path: bool,
 }
 
 impl From<Rule> for JsonReading {
@@ -294,6 +305,12 @@ impl From<Rule> for JsonReading {
             sort_query: url.is_some_and(|own| own.sort_query),
             drop_www: url.is_some_and(|own| own.drop_www),
             not_url: url.map(|own| own.not_url.name()),
+            drop_query: rule.pages.drop_query,
+            keep_query: rule.pages.keep_query,
+            drop_session_path: rule.pages.drop_session_path,
+            ignore_scheme: rule.pages.ignore_scheme,
+            drop_trailing_slash: rule.pages.drop_trailing_slash,
+            lower_path: rule.pages.lower_path,
         }
     }
 }

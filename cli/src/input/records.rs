@@ -7,6 +7,7 @@ use everseen_keys::rule::{CsvRule, FieldsRule, JsonRule, NoKey, Part};
 use everseen_keys::text::TextRule;
 
 use crate::error::{CliError, KeyError};
+use crate::input::pages::Pages;
 use crate::input::urls::Urls;
 use crate::options::units;
 
@@ -21,6 +22,9 @@ pub struct KeyOptions {
 
     #[command(flatten)]
     pub urls: Urls,
+
+    #[command(flatten)]
+    pub pages: Pages,
 }
 
 /// The part of the command line that says which part of an item is its key.
@@ -142,11 +146,15 @@ impl KeyOptions {
             || self.records.names_part()
             || self.records.given_refinements().next().is_some()
             || !self.text.rule().is_exact()
+            || self.pages.first_given().is_some()
     }
 
     /// Refuses an option that needs another one, where no store says what that one would.
     pub fn ensure_complete(&self) -> Result<(), CliError> {
         self.urls.ensure_url()?;
+        if let Some(option) = self.pages.first_given().filter(|_| !self.urls.url) {
+            return Err(KeyError::NeedsUrl { option }.into());
+        }
         let records = &self.records;
         for (option, needs) in records.given_refinements() {
             let is_there = match needs {

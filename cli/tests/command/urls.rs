@@ -218,3 +218,69 @@ fn options_of_urls_want_urls() {
         std::fs::remove_file(lab.path("store")).expect("ours");
     }
 }
+
+/// Each rule beyond the standard is asked for, kept by the store, and not changed later.
+#[test]
+fn rules_beyond_the_standard_are_kept_by_the_store() {
+    let lab = Lab::new();
+    let input = b"http://h.org/A/?utm_source=x&id=1\nhttps://h.org/a?id=1\nhttps://h.org/a;jsessionid=7?id=1\nhttps://h.org/a?id=2\n";
+    let run = |line: &str| lab.run_on(&line.split(' ').collect::<Vec<_>>(), input);
+    let options = "--drop-query @tracking,sid --drop-session-path --ignore-scheme --drop-trailing-slash --lower-path";
+    let first = items(b'\n', input);
+    let expected = [first[0], b"\n", first[3], b"\n"].concat();
+    assert_eq!(
+        run(&format!("dedup --url {options} seen")).expect(0),
+        expected
+    );
+    assert_eq!(run(&format!("dedup seen {options}")).expect(0), b"");
+    assert_eq!(run("dedup seen").expect(0), b"");
+    assert_eq!(run("check seen --lower-path").expect(0), input);
+    assert_eq!(
+        run("dedup --url --keep-query none plain").expect(0).len(),
+        input.len() - first[3].len() - 1
+    );
+    let kept = format!(
+        "as URLs (--url {})",
+        options.replace("@tracking,sid", "'@tracking,sid'")
+    );
+    let text = String::from_utf8(run("info seen").expect(0)).expect("text");
+    assert!(
+        text.contains(&format!("lines       compared {kept}\n")),
+        "{text}"
+    );
+    for (asked, option) in [
+        ("seen --drop-query sid", "--drop-query"),
+        ("seen --keep-query id", "--keep-query"),
+        ("plain --lower-path", "--lower-path"),
+        ("plain --drop-session-path", "--drop-session-path"),
+    ] {
+        run(&format!("dedup {asked}"))
+            .expect_error(&format!("which {option} contradicts; leave {option} out"));
+    }
+    for option in [
+        "--drop-query a",
+        "--keep-query a",
+        "--drop-session-path",
+        "--ignore-scheme",
+        "--drop-trailing-slash",
+        "--lower-path",
+    ] {
+        let name = option.split(' ').next().unwrap_or_default();
+        run(&format!("dedup new {option}")).expect_error(&format!(
+            "{name}: needs --url, since the store does not say that it compares URLs"
+        ));
+        assert_eq!(run(&format!("dedup new --no-url {option}")).code, Some(2));
+    }
+    for wrong in [
+        "--drop-query @other",
+        "--drop-query a=b",
+        "--drop-query a --keep-query b",
+    ] {
+        assert_eq!(
+            run(&format!("dedup --url new {wrong}")).code,
+            Some(2),
+            "{wrong}"
+        );
+    }
+    assert!(!lab.path("new").exists());
+}

@@ -8,6 +8,7 @@ use super::{CsvRule, FieldsRule, JsonRule, Kept, NoKey, NotUrl, Part, Rule, UrlR
 use crate::columns::{self, Column, Separator};
 use crate::json::{self, Pointer};
 use crate::text::TextRule;
+use crate::url::pages::{PAGE_RULES, PageRules, query_name};
 
 /// How the labels of the command begin. Others belong to other programs.
 const OWN_LABEL: &str = "everseen lines: ";
@@ -38,6 +39,9 @@ impl Rule {
             let drop = if own.drop_www { " drop-www" } else { "" };
             let (rules, not_url) = (own.rules, own.not_url.name());
             words.push(format!("url rules={rules}{sort}{drop} not-url={not_url}"));
+        }
+        if !self.pages.is_standard() {
+            words.push(page_words(&self.pages));
         }
         if words.is_empty() {
             words.push("bytes".to_owned());
@@ -79,12 +83,65 @@ impl Rule {
             // All says something.
             None => (rule != Rule::default()).then_some(rule),
             Some("url") => {
-                rule.url = Some(UrlRule::of_words(words)?);
+                let own = std::iter::from_fn(|| words.next_if(|word| *word != "pages"));
+                rule.url = Some(UrlRule::of_words(own)?);
+                if words.next().is_some() {
+                    rule.pages = pages_of_words(words)?;
+                }
                 Some(rule)
             }
             Some(_) => None,
         }
     }
+}
+
+fn page_words(pages: &PageRules) -> String {
+    let mut words = format!("pages rules={PAGE_RULES}");
+    let lists = [
+        ("drop-query", &pages.drop_query),
+        ("keep-query", &pages.keep_query),
+    ];
+    for (word, names) in lists {
+        for name in names {
+            words += &format!(" {word}={}", encoded(name.as_bytes()));
+        }
+    }
+    for (word, is_given) in [
+        ("drop-session-path", pages.drop_session_path),
+        ("ignore-scheme", pages.ignore_scheme),
+        ("drop-trailing-slash", pages.drop_trailing_slash),
+        ("lower-path", pages.lower_path),
+    ] {
+        if is_given {
+            words += &format!(" {word}");
+        }
+    }
+    words
+}
+
+fn pages_of_words(mut words: Words) -> Option<PageRules> {
+    if words.next()?.strip_prefix("rules=")? != PAGE_RULES.to_string() {
+        return None;
+    }
+    let names = |words: &mut Words, name| -> Option<Vec<String>> {
+        let names = values(words, name).into_iter().map(|name| {
+            let name = String::from_utf8(decoded(name)?).ok()?;
+            query_name(&name).ok()
+        });
+        names.collect()
+    };
+    let drop_query = names(&mut words, "drop-query=")?;
+    let keep_query = names(&mut words, "keep-query=")?;
+    let mut has = |word| words.next_if_eq(&word).is_some();
+    let pages = PageRules {
+        drop_query,
+        keep_query,
+        drop_session_path: has("drop-session-path"),
+        ignore_scheme: has("ignore-scheme"),
+        drop_trailing_slash: has("drop-trailing-slash"),
+        lower_path: has("lower-path"),
+    };
+    (words.next().is_none() && !pages.is_standard()).then_some(pages)
 }
 
 fn part_words(part: &Part) -> Vec<String> {

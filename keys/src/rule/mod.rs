@@ -13,6 +13,7 @@ use crate::columns::{Column, ColumnError, Separator};
 use crate::json::{self, Pointer, PointerError};
 use crate::text::TextRule;
 use crate::url;
+use crate::url::pages::PageRules;
 
 /// How a record becomes a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Rule {
     pub text: TextRule,
     /// Whether that part is a URL, and all spellings of one are one key.
     pub url: Option<UrlRule>,
+    /// What of a URL doesn't count beyond the standard. Nothing, if the key isn't a URL.
+    pub pages: PageRules,
 }
 
 /// Which part of a record is its key.
@@ -304,6 +307,7 @@ impl fmt::Display for Rule {
                 options.push(format!("--not-url {}", own.not_url.name()));
             }
         }
+        options.extend(names::page_options(&self.pages));
         options.retain(|option| !option.is_empty());
         out.write_str(&what.join(", "))?;
         match options.is_empty() {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Part;
 use crate::columns::{ColumnError, Separator};
+use crate::url::pages::PageRules;
 
 /// The most bytes of names in a label. A store keeps 4096 bytes, and the rest of the rule wants some, too.
 const MOST_NAMES: usize = 3072;
@@ -59,6 +60,26 @@ pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
         });
     }
     (encoded(&bytes) == text).then_some(bytes)
+}
+
+/// Returns the options of the command for rules beyond the standard.
+pub(super) fn page_options(pages: &PageRules) -> Vec<String> {
+    let lists = [
+        ("--drop-query", &pages.drop_query),
+        ("--keep-query", &pages.keep_query),
+    ];
+    let given = lists.into_iter().filter(|(_, names)| !names.is_empty());
+    let lists = given.map(|(option, names)| format!("{option} '{}'", names.join(",")));
+    let flags = [
+        ("--drop-session-path", pages.drop_session_path),
+        ("--ignore-scheme", pages.ignore_scheme),
+        ("--drop-trailing-slash", pages.drop_trailing_slash),
+        ("--lower-path", pages.lower_path),
+    ];
+    let flags = flags.into_iter().filter(|(_, is_given)| *is_given);
+    lists
+        .chain(flags.map(|(option, _)| option.to_owned()))
+        .collect()
 }
 
 /// Returns the options of the command that name a part of a record.

@@ -38,6 +38,18 @@ fn fields(numbers: &[usize], separator: &[u8]) -> Part {
     Part::Fields(FieldsRule::new(numbers, separator).expect("they go together"))
 }
 
+fn pages_of(bits: u32, url: Option<UrlRule>) -> PageRules {
+    let pages = PageRules {
+        drop_query: ["utm_*", "@tracking", "a%b"].map(str::to_owned).to_vec(),
+        keep_query: vec!["pages".to_owned()],
+        drop_session_path: bits & 1 != 0,
+        ignore_scheme: bits & 2 != 0,
+        drop_trailing_slash: bits & 4 != 0,
+        lower_path: true,
+    };
+    url.filter(|_| bits > 0).map(|_| pages).unwrap_or_default()
+}
+
 fn all() -> Vec<Rule> {
     let parts = [
         (Part::Whole, NoKey::Pass),
@@ -66,6 +78,7 @@ fn all() -> Vec<Rule> {
                         ignore_case: bits & 4 != 0,
                     },
                     url,
+                    pages: pages_of(bits, url),
                 });
             }
         }
@@ -139,6 +152,39 @@ fn labels_are_these() {
     ] {
         let rule = rule(part, NoKey::Pass);
         assert_label(Rule { text, url, ..rule }, &words);
+    }
+}
+
+#[test]
+fn rules_beyond_the_standard_have_words_of_their_own() {
+    let url = Some(UrlRule::default());
+    let pages = PageRules {
+        drop_query: ["@tracking", "PHPSESSID"].map(str::to_owned).to_vec(),
+        ignore_scheme: true,
+        ..PageRules::default()
+    };
+    let rule = Rule {
+        url,
+        pages,
+        ..Rule::default()
+    };
+    assert_eq!(
+        rule.to_string(),
+        "as URLs (--url --drop-query '@tracking,PHPSESSID' --ignore-scheme)"
+    );
+    let words = "url rules=2 not-url=pass pages rules=1 drop-query=@tracking drop-query=PHPSESSID ignore-scheme";
+    assert_label(rule, words);
+    for words in [
+        "url rules=2 not-url=pass pages",
+        "url rules=2 not-url=pass pages rules=1",
+        "url rules=2 not-url=pass pages rules=2 lower-path",
+        "url rules=2 not-url=pass pages rules=1 drop-query=@other",
+        "url rules=2 not-url=pass pages rules=1 drop-query=",
+        "url rules=2 not-url=pass pages rules=1 lower-path ignore-scheme",
+        "pages rules=1 lower-path",
+    ] {
+        let label = format!("everseen lines: {words}");
+        assert_eq!(Kept::of_label(label.as_bytes()), Kept::Unknown, "{words}");
     }
 }
 
@@ -254,6 +300,7 @@ fn messages_name_the_options() {
             no_key,
             text,
             url,
+            ..Rule::default()
         }
         .to_string()
     };

@@ -26,6 +26,8 @@
 //! | `\` and `/` in http, https, ws, wss, ftp and file | `/a` and `/a?` |
 //! | space around the URL, tabs and line ends in it, a byte-order mark before it | the order of the query, unless [told](Normalizer::sort_query) |
 //!
+//! Rules beyond the standard, such as names of a query that don't count: [`pages`].
+//!
 //! What the standard takes for a URL may surprise: `mailto:` and `data:` are, and so is `localhost:8080/a`, of the scheme
 //! `localhost`. `example.org/a` is none: it has no scheme.
 //!
@@ -42,6 +44,7 @@
 //! some URL otherwise, [`RULES`] rises; [`Normalizer::rules`] still does what the earlier ones did.
 
 mod error;
+pub mod pages;
 mod standard;
 #[cfg(test)]
 mod tests;
@@ -51,6 +54,7 @@ use std::ops::Range;
 use ::url::Url;
 
 pub use error::UrlError;
+use pages::PageRules;
 use standard::Written;
 
 /// The version of the normalisation. It rises when a line gets another URL than before; for callers that keep it, such as in
@@ -73,6 +77,7 @@ pub struct Normalizer {
     sort_query: bool,
     drop_www: bool,
     rules: u32,
+    pages: PageRules,
     /// A line whose bytes are not all UTF-8, with those percent-encoded that are not.
     encoded: String,
     /// The last result.
@@ -88,6 +93,7 @@ impl Default for Normalizer {
             sort_query: false,
             drop_www: false,
             rules: RULES,
+            pages: PageRules::default(),
             encoded: String::new(),
             text: String::new(),
             sorted: String::new(),
@@ -121,6 +127,12 @@ impl Normalizer {
     /// no dot would be left: `www.example.org` is `example.org` then, `www.org` stays. Off unless told.
     pub fn drop_www(mut self, yes: bool) -> Self {
         self.drop_www = yes;
+        self
+    }
+
+    /// What else doesn't count.
+    pub fn pages(mut self, pages: PageRules) -> Self {
+        self.pages = pages;
         self
     }
 
@@ -177,6 +189,7 @@ impl Normalizer {
             self.sort_from(start);
         }
         self.text.drain(www);
+        self.pages.apply(&mut self.text);
         Ok(self.text.as_bytes())
     }
 

@@ -1,4 +1,5 @@
 mod departures;
+mod pages;
 
 use super::*;
 use ::url::Position;

@@ -99,7 +99,9 @@ fn all_commands_follow_the_rule_of_the_store() {
     let info = json(&run(&lab, "info --json counts").expect(0));
     let kept = serde_json::json!({
         "part": "json", "keys": ["/url"], "no_key": "pass",
-        "crlf": false, "trim": false, "ignore_case": false, "url": false, "rules": null, "sort_query": false, "drop_www": false, "not_url": null
+        "crlf": false, "trim": false, "ignore_case": false, "url": false, "rules": null, "sort_query": false, "drop_www": false, "not_url": null,
+        "drop_query": [], "keep_query": [], "drop_session_path": false, "ignore_scheme": false,
+        "drop_trailing_slash": false, "lower_path": false
     });
     assert_eq!(info["lines"], kept);
     assert_eq!(
