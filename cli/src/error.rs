@@ -138,6 +138,21 @@ pub enum CliError {
         source: io::Error,
     },
 
+    #[error(
+        "{name}: is {format} data, which this program does not read; decompress it first, as in `{program} {name} | everseen ...` (--no-decompress reads it as it is)",
+        program = format.other_program().unwrap_or("cat")
+    )]
+    ForeignFormat { name: String, format: Format },
+
+    #[error(
+        "{name}: is {inner} data within {outer} data; decompress it once, and name what comes out (--no-decompress reads it as it is)"
+    )]
+    TwiceCompressed {
+        name: String,
+        outer: Format,
+        inner: Format,
+    },
+
     #[error("{name}: names no file to read; name some in it, or leave --files-from out")]
     EmptyList { name: String },
 

@@ -3,6 +3,7 @@
 pub(crate) mod compressed;
 pub(crate) mod feed;
 mod file_lists;
+mod gzip_members;
 pub(crate) mod headers;
 pub(crate) mod keying;
 pub(crate) mod line_spool;
@@ -28,7 +29,7 @@ use everseen::hash::KeyHasher;
 use everseen_keys::rule::Part;
 
 use crate::error::{CliError, KeyError};
-use crate::input::compressed::{Format, Meter};
+use crate::input::compressed::{Format, Meter, Stream};
 use crate::input::feed::{Event, Feed, thread_failed};
 use crate::input::keying::{Keying, Strays};
 use crate::input::own_files::{Found, Purpose};
@@ -331,14 +332,38 @@ impl Input {
         Ok(Feed::new(feed_events, feed_free))
     }
 
+    /// Refuses what is compressed in a way that is not read, and says what may be no text.
+    fn decompressed(&self, name: &str, stream: Stream) -> Result<Stream, CliError> {
+        if !self.decompress {
+            return Ok(stream);
+        }
+        let name = name.to_owned();
+        if let Some(format) = stream.format.filter(|it| it.other_program().is_some()) {
+            return Err(CliError::ForeignFormat { name, format });
+        }
+        let outer = stream.format;
+        let inside = compressed::look_inside(stream);
+        let inside = inside.map_err(|source| unreadable(&name, outer, source))?;
+        if let (Some(outer), Some(inner)) = (outer, inside.format) {
+            return Err(CliError::TwiceCompressed { name, outer, inner });
+        }
+        if inside.is_utf16 && !self.quiet {
+            tell(format_args!(
+                "everseen: {name}: begins as UTF-16 text, and lines are cut and compared as bytes; convert it first: iconv \
+                 -f UTF-16 -t UTF-8"
+            ));
+        }
+        Ok(inside.stream)
+    }
+
     fn read(
-        self,
+        mut self,
         mut keying: Keying,
         events: &Sender<Event>,
         free: &Receiver<Block>,
     ) -> Result<(), CliError> {
         let csv_delimiter = self.csv_delimiter();
-        for source in self.sources {
+        for source in std::mem::take(&mut self.sources) {
             let Source { name, origin, .. } = source;
             let fail = |source| CliError::Input {
                 name: name.clone(),
@@ -354,6 +379,7 @@ impl Input {
             }
             let stream = compressed::open(SharedStream::of(file), self.decompress, &self.meter)
                 .map_err(fail)?;
+            let stream = self.decompressed(&name, stream)?;
             let mut stream = self.purpose.refuse_stream(&name, stream)?;
             let origin = Arc::new(source.raw_name);
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);

@@ -189,3 +189,81 @@ fn a_lone_line_is_answered_at_once() {
         child.wait().expect("it was started");
     }
 }
+
+#[test]
+fn formats_that_are_not_read_are_named() {
+    let lab = Lab::new();
+    lab.write("plain", b"a\n");
+    for (bytes, format, program) in [
+        (&b"\x04\x22\x4d\x18rest\n"[..], "lz4", "lz4 -dc"),
+        (
+            b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xffrest",
+            "lzma",
+            "xz -dc",
+        ),
+        (b"LZIP\x01\x0c", "lzip", "lzip -dc"),
+        (b"PK\x03\x04\x14\0", "zip", "unzip -p"),
+        (b"7z\xbc\xaf\x27\x1c\0", "7z", "7z e -so"),
+        (b"\x1f\x9d\x90a", "compress", "gzip -dc"),
+    ] {
+        lab.write("packed", bytes);
+        let ran = lab.run(&["dedup", "store", "plain", "packed"]);
+        ran.expect_error(&format!(
+            "packed: is {format} data, which this program does not read; decompress it first, as in `{program} packed | \
+             everseen ...` (--no-decompress reads it as it is)"
+        ));
+        assert_eq!(ran.out, if format == "lz4" { &b"a\n"[..] } else { b"" });
+        let as_it_is = lab.run(&["check", "-c", "-v", "--no-decompress", "store", "packed"]);
+        assert_eq!(as_it_is.expect(0), b"1\n");
+    }
+    // Lines that only begin so.
+    let lines = b"PK\nLZIP\n7z\n]\n";
+    assert_eq!(lab.run_on(&["dedup", "lines"], lines).expect(0), lines);
+    for [first, second] in [[0, 1], [1, 0], [2, 2]] {
+        let once = packed(b"a\n")[first].clone();
+        let names = ["gzip", "zstd", "bzip2"];
+        lab.write("twice", &packed(&once)[second]);
+        let ran = lab.run(&["dedup", "store", "twice"]);
+        let found =
+            [names[first], names[second]].map(|name| ran.err.contains(&format!("{name} data")));
+        assert_eq!(found, [true, true], "{}", ran.err);
+        ran.expect_error(
+            "; decompress it once, and name what comes out (--no-decompress reads it as it is)",
+        );
+    }
+}
+
+#[test]
+fn zeros_behind_gzip_are_nothing_and_text_is_told() {
+    let lab = Lab::new();
+    let gzip = packed(b"a\n")[0].clone();
+    for zeros in [1, 511, 1 << 20] {
+        lab.write("padded", &[&gzip[..], &gzip, &vec![0; zeros]].concat());
+        let ran = lab.run(&["dedup", &format!("seen{zeros}"), "padded"]);
+        assert_eq!((ran.err.as_str(), &*ran.out), ("", &b"a\n"[..]));
+    }
+    for rest in [&b"text\n"[..], b"\0\0\x1f\x8b", b"\0text"] {
+        lab.write("more", &[&gzip[..], rest].concat());
+        let ran = lab.run(&["dedup", "seen", "more"]);
+        ran.expect_error("more: its gzip data can't be read: other bytes follow its last member; the lines before that are done");
+    }
+}
+
+#[test]
+fn text_of_two_bytes_a_character_is_noticed() {
+    let lab = Lab::new();
+    let told = |name: &str| {
+        format!(
+            "everseen: {name}: begins as UTF-16 text, and lines are cut and compared as bytes; convert it first: iconv -f UTF-16 -t UTF-8\n"
+        )
+    };
+    for text in [&b"\xff\xfea\0\n\0"[..], b"\xfe\xff\0a\0\n"] {
+        lab.write("wide", text);
+        lab.write("packed", &packed(text)[0]);
+        for name in ["wide", "packed"] {
+            assert_eq!(lab.run(&["dedup", "seen", name]).err, told(name));
+            assert_eq!(lab.run(&["dedup", "-q", "seen", name]).err, "");
+        }
+    }
+    assert_eq!(lab.run_on(&["dedup", "other"], b"\xffa\n").err, "");
+}

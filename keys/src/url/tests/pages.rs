@@ -113,6 +113,7 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("drop=utm_*", "http://h/?", "http://h/"),
     ("drop=utm_*", "http://h/utm_a", "http://h/"),
     ("drop=a*c*e", "http://h/?aec", "http://h/"),
+    ("drop=*id", "http://h/?idx", "http://h/"),
     ("drop=ab*ba", "http://h/?aba", "http://h/"),
     ("drop=@tracking", "http://h/?id=1", "http://h/"),
     ("keep=id", "http://h/?id=1", "http://h/?id=2"),
