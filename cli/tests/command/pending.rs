@@ -371,3 +371,17 @@ fn a_signal_ends_a_wait() {
     let rest = lab.run_on(&["dedup", "store"], &input).expect(0);
     assert!(text(&input) == format!("before\n{}", text(&rest)));
 }
+
+/// What another run may still give back was not seen yet.
+#[test]
+fn a_pending_line_is_no_repeat() {
+    let lab = Lab::new();
+    let lines = distinct_lines(HELD);
+    lab.write("lines", &lines);
+    let holder = Holder::start(&lab, &lines, &[]);
+    let ran = lab.run(&["dedup", "-q", "--seen", "--wait", "0s", "store", "lines"]);
+    assert_eq!((ran.code, ran.out.len()), (Some(3), 0), "{}", ran.err);
+    holder.finish();
+    let ran = lab.run(&["dedup", "-q", "--seen", "store", "lines"]);
+    assert!(ran.expect(0) == lines);
+}
