@@ -2,8 +2,8 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport, RepairReport, Stats,
-    VerifyReport,
+    Commit, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport, RepairReport,
+    RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -40,6 +40,10 @@ fn layer<'py>(py: Python<'py>, layer: &LayerStats) -> PyResult<Bound<'py, PyAny>
     report(py, "LayerStats", &fields)
 }
 
+fn run<'py>(py: Python<'py>, run: &RunStats) -> PyResult<Bound<'py, PyAny>> {
+    report(py, "RunStats", &fields!(py, run, added removed pages))
+}
+
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     let fields = fields!(
         py, stats,
@@ -54,6 +58,8 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     fields.set_item("commits", list(py, commits)?)?;
     let layers = stats.layers.iter().map(|one| layer(py, one));
     fields.set_item("layers", list(py, layers)?)?;
+    let runs = stats.runs.iter().map(|one| run(py, one));
+    fields.set_item("runs", list(py, runs)?)?;
     report(py, "Stats", &fields)
 }
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, LayerStats, Measured, OpenOptions, RecoveryReport, Stats, VerifyReport,
+    Commit, Escaped, LayerStats, Measured, OpenOptions, RecoveryReport, RunStats, Stats,
+    VerifyReport,
 };
 use everseen_keys::rule::Kept;
 use serde::Serialize;
@@ -115,6 +116,7 @@ pub struct Json {
     created: u64,
     commits: Vec<JsonCommit>,
     layers: Vec<JsonLayer>,
+    runs: Vec<JsonRun>,
     recovery: JsonRecovery,
     pub damage: JsonDamage,
 }
@@ -252,6 +254,13 @@ pub struct JsonCommit {
 }
 
 #[derive(Serialize)]
+struct JsonRun {
+    added: u64,
+    removed: u64,
+    pages: u64,
+}
+
+#[derive(Serialize)]
 pub struct JsonLayer {
     capacity: u64,
     keys: u64,
@@ -294,6 +303,7 @@ impl Json {
             created: stats.created,
             commits: stats.commits.iter().map(JsonCommit::from).collect(),
             layers: stats.layers.iter().map(JsonLayer::from).collect(),
+            runs: stats.runs.iter().map(JsonRun::from).collect(),
             recovery: JsonRecovery {
                 in_use: recovery.joined,
                 logs: recovery.logs,
@@ -323,6 +333,16 @@ impl From<&Commit> for JsonCommit {
             seq: commit.sequence,
             tag: str::from_utf8(&commit.tag).ok().map(str::to_owned),
             tag_hex: hex(&commit.tag),
+        }
+    }
+}
+
+impl From<&RunStats> for JsonRun {
+    fn from(run: &RunStats) -> Self {
+        JsonRun {
+            added: run.added,
+            removed: run.removed,
+            pages: run.pages,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use everseen::{Kind, LayerStats, RecoveryReport, Stats};
+use everseen::{Kind, LayerStats, RecoveryReport, RunStats, Stats};
 use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
@@ -116,6 +116,7 @@ fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
         ("generation", thousands(stats.generation)),
         ("log", bytes(stats.log_bytes)),
     ];
+    rows.extend(describe_runs(&stats.runs).map(|runs| ("runs", runs)));
     if let Some(taken) = json.buffer_bytes {
         rows.push(("buffers", format!("{} of memory", bytes(taken))));
     }
@@ -169,6 +170,22 @@ fn shown(bytes: &[u8]) -> String {
             bytes[..MOST_SHOWN].escape_ascii()
         ),
     }
+}
+
+/// Returns `None` for a store without runs.
+fn describe_runs(runs: &[RunStats]) -> Option<String> {
+    let (_, young) = runs.split_first()?;
+    let changes = young
+        .iter()
+        .map(|run| run.added.saturating_add(run.removed));
+    Some(match changes.fold(0, u64::saturating_add) {
+        0 => "1".to_owned(),
+        changes => format!(
+            "{}, with {} since the oldest (checkpoint --full makes them one)",
+            runs.len(),
+            many(changes, "change")
+        ),
+    })
 }
 
 fn table(layers: &[LayerStats]) -> String {

@@ -41,6 +41,18 @@ class LayerStats:
 
 
 @dataclass(frozen=True, slots=True)
+class RunStats:
+    """One run of a store of kind fingerprint: what checkpoints brought, merged with runs of its size."""
+
+    added: int
+    """Keys that it adds to the older runs."""
+    removed: int
+    """Keys of older runs that it takes away."""
+    pages: int
+    """Its pages of 4096 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a store knows about itself without reading its pages."""
 
@@ -73,6 +85,8 @@ class Stats:
     commits: list[Commit]
     """The last commit of each writer."""
     layers: list[LayerStats]
+    runs: list[RunStats]
+    """The runs of a store of kind fingerprint, oldest first."""
     store_id: _Bytes
     created: int
     """When it was created, in seconds since 1970."""

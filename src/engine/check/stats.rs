@@ -9,8 +9,8 @@ use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::engine::write::commit::Commit;
 use crate::error::{Error, Result};
-use crate::file::Layer;
 use crate::file::superblock::Commits;
+use crate::file::{Layer, Superblock};
 use crate::filter::check as filter;
 use crate::generation::sampling::Sampling;
 use crate::hash::Hash;
@@ -68,10 +68,25 @@ pub struct Stats {
     pub commits: Vec<Commit>,
     /// The layers, oldest first.
     pub layers: Vec<LayerStats>,
+    /// The runs, oldest first, in a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint); none in others.
+    /// [`Store::checkpoint_full`](crate::Store::checkpoint_full) makes them one.
+    pub runs: Vec<RunStats>,
     /// A random number that distinguishes the store from all others.
     pub store_id: [u8; 16],
     /// When the store was created, in seconds since 1970.
     pub created: u64,
+}
+
+/// One run of a store of fingerprints: what checkpoints brought, merged with runs of its size.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunStats {
+    /// Keys that it adds to the older runs.
+    pub added: u64,
+    /// Keys of older runs that it takes away. The oldest run has none.
+    pub removed: u64,
+    /// Its pages of 4096 bytes.
+    pub pages: u64,
 }
 
 /// One layer of a store.
@@ -125,6 +140,20 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
 pub(crate) fn buffer_bytes(engine: &Engine) -> Result<u64> {
     engine.handle.check_usable()?;
     Ok(engine.views.current()?.buffer_bytes())
+}
+
+fn runs_of(superblock: &Superblock) -> Vec<RunStats> {
+    let oldest = superblock.directory.iter().map(|oldest| RunStats {
+        added: oldest.keys,
+        removed: 0,
+        pages: oldest.pages,
+    });
+    let younger = superblock.runs().iter().map(|run| RunStats {
+        added: run.came(),
+        removed: run.went,
+        pages: run.directory.pages,
+    });
+    oldest.chain(younger).collect()
 }
 
 struct StatsCollector<'a> {
@@ -182,6 +211,7 @@ impl StatsCollector<'_> {
                 })
                 .collect(),
             layers,
+            runs: runs_of(superblock),
             store_id: header.store_id,
             created: header.created,
         })

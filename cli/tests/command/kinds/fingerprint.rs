@@ -104,6 +104,29 @@ fn info_tells_of_a_limit_and_of_no_layers() {
     }
 }
 
+#[test]
+fn few_new_lines_are_a_run_that_a_full_checkpoint_merges() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], &distinct_lines(20_000))
+        .expect(0);
+    assert!(text(run(&lab, "info store")).contains("runs        1\n"));
+    lab.run_on(&["dedup", "store"], b"new\nnewer\n").expect(0);
+    lab.run_on(&["remove", "store"], &distinct_lines(1))
+        .expect(0);
+    let shown = text(run(&lab, "info store"));
+    let row = "runs        2, with 3 changes since the oldest (checkpoint --full makes them one)\n";
+    assert!(shown.contains(row), "{shown}");
+    let info = json(&run(&lab, "info --json store").expect(0));
+    assert_eq!(info["keys"], 20_001);
+    let young = &info["runs"][1];
+    assert_eq!((&young["added"], &young["removed"]), (&2.into(), &1.into()));
+    assert_eq!(info["runs"][0]["added"], 20_000);
+    run(&lab, "checkpoint --full store").expect(0);
+    let info = json(&run(&lab, "info --json store").expect(0));
+    assert_eq!(info["runs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(info["runs"][0]["added"], 20_001);
+}
+
 /// A limit says that the store grows, so nobody has to name the kind.
 #[test]
 fn a_limit_needs_no_kind() {
