@@ -35,8 +35,10 @@ const PACKED_SEGMENTS: u64 = 6;
 const CHECKPOINT_EXTRA: u64 = 6 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
-/// A buffer is at most this many times as large as the one before it, so that a short session stays small.
+/// A buffer is at most this many times as large as the one before it, so that a short session stays small. Where
+/// checkpoints write runs, small ones cost little.
 const GROWTH_STEP: u64 = 4;
+const RUN_GROWTH_STEP: u64 = 2;
 /// What is taken for each further byte of a filter that the least memory doesn't serve.
 const PER_FILTER_BYTE: u64 = 4;
 
@@ -45,8 +47,8 @@ const PER_FILTER_BYTE: u64 = 4;
 pub(crate) enum CheckpointWrites {
     /// The pages that its keys change.
     ChangedPages,
-    /// All of it, or nearly so, whatever its size.
-    WholeFilter,
+    /// A run of its keys, and now and then all of the filter.
+    Runs,
 }
 
 /// How a handle decides on the size of the next buffer.
@@ -57,6 +59,8 @@ pub(crate) struct SizeRule {
     served: u64,
     /// The most bytes of a buffer that the handle's caller allows.
     most: u64,
+    /// The most times of the buffer before it that one has.
+    step: u64,
 }
 
 impl SizeRule {
@@ -67,16 +71,17 @@ impl SizeRule {
             (false, None) => u64::MAX,
         };
         let base = options.bounds().0;
-        let served = match writes {
-            CheckpointWrites::ChangedPages => base,
+        let (served, step) = match writes {
+            CheckpointWrites::ChangedPages => (base, GROWTH_STEP),
             // Such a filter begins small: with the least buffer it would be written for each two million keys up to the
             // first fourteen.
-            CheckpointWrites::WholeFilter => base / PER_FILTER_BYTE,
+            CheckpointWrites::Runs => (base / PER_FILTER_BYTE, RUN_GROWTH_STEP),
         };
         Self {
             base,
             served,
             most: table_bytes(most),
+            step,
         }
     }
 
@@ -89,7 +94,7 @@ impl SizeRule {
         current: u64,
         free: impl FnOnce() -> u64,
     ) -> u64 {
-        let step = current.saturating_mul(GROWTH_STEP);
+        let step = current.saturating_mul(self.step);
         let serves = table_bytes(self.serving(filter));
         let wanted = serves.min(self.most_of(sizes)).min(step);
         let next = match wanted > sizes.least {
@@ -233,8 +238,12 @@ impl OpenOptions {
     }
 
     /// Returns the sizes that the buffers of a session may have whose first handle has these options.
-    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
-        let least = self.buffer_bytes();
+    pub(crate) fn buffer_sizes(&self, writes: CheckpointWrites) -> BufferSizes {
+        let least = match (self.granted, writes) {
+            // Few keys cost a run of their own, however large the filter. The next buffers grow with what comes.
+            (false, CheckpointWrites::Runs) => table_bytes(self.buffer.min(self.bounds().0)),
+            _ => self.buffer_bytes(),
+        };
         let memory =
             || Memory::physical().map_or(OpenOptions::MOST_FIRST_BUFFER, |all| all / MEMORY_SHARE);
         let most = match (self.granted, self.between) {
@@ -358,8 +367,24 @@ mod tests {
     }
 
     #[test]
+    fn the_first_buffer_follows_what_a_checkpoint_writes() {
+        let large = OpenOptions::new().fit_for_reading(1 << 30);
+        let least = |writes| large.buffer_sizes(writes).least;
+        assert_eq!(
+            least(CheckpointWrites::ChangedPages),
+            table_bytes(256 * MIB)
+        );
+        assert_eq!(least(CheckpointWrites::Runs), table_bytes(64 * MIB));
+        let granted = OpenOptions::new()
+            .buffer(100 * MIB)
+            .fit_for_reading(1 << 30);
+        let sizes = granted.buffer_sizes(CheckpointWrites::Runs);
+        assert_eq!(sizes.least, table_bytes(100 * MIB));
+    }
+
+    #[test]
     fn memory_follows_fingerprints_from_the_first_buffer_on() {
-        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::WholeFilter);
+        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::Runs);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
         for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
@@ -371,7 +396,10 @@ mod tests {
     fn what_is_set_is_a_bound() {
         let fixed = OpenOptions::new().buffer(MIB);
         let rule = SizeRule::of(&fixed, CheckpointWrites::ChangedPages);
-        assert_eq!(fixed.buffer_sizes(), sizes(MIB, MIB));
+        assert_eq!(
+            fixed.buffer_sizes(CheckpointWrites::ChangedPages),
+            sizes(MIB, MIB)
+        );
         // Others made the session, with larger buffers.
         let following = sizes(MIB / 2, 64 * MIB);
         let current = following.most;
@@ -387,7 +415,10 @@ mod tests {
         // The last call counts.
         let replaced = OpenOptions::new().buffer_between(4 * MIB, MIB).buffer(MIB);
         replaced.check().unwrap();
-        assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
+        assert_eq!(
+            replaced.buffer_sizes(CheckpointWrites::Runs),
+            sizes(MIB, MIB)
+        );
         let between = OpenOptions::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
         let rule = SizeRule::of(&between, CheckpointWrites::ChangedPages);
         let wide = sizes(MIB, 1 << 40);

@@ -44,8 +44,7 @@ pub(crate) fn target_of(
 pub(crate) fn writes_of(header: &Header) -> CheckpointWrites {
     match header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Counting => CheckpointWrites::ChangedPages,
-        // Hashes are spread evenly, so a log has keys for each segment.
-        Kind::Fingerprint => CheckpointWrites::WholeFilter,
+        Kind::Fingerprint => CheckpointWrites::Runs,
     }
 }
 

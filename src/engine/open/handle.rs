@@ -16,6 +16,7 @@ use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
+use crate::filter::checkpoint::writes_of;
 use crate::filter::has_segments;
 use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
@@ -156,7 +157,7 @@ impl Opening<'_> {
         recovered.expect_counters_left(path)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
-        let sizes = self.options.buffer_sizes();
+        let sizes = self.options.buffer_sizes(writes_of(&self.meta.header));
         let bytes = sizes.least;
         let sealed = match &mut recovered.sealed {
             Some(found) => self.load(found, is_shared, sizes)?,

@@ -11,6 +11,7 @@ use crate::engine::open::recovered_log::RecoveredLog;
 use crate::engine::open::session::Session;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::error::{Error, Result};
+use crate::filter::checkpoint::writes_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::make_buffer;
 use crate::memtable;
@@ -111,7 +112,7 @@ impl Opening<'_> {
             .map_err(|error| Error::io("reserve memory for", path, error))?;
         let found = recovered.sealed.iter().chain(&recovered.active);
         let keys = found.map(|found| found.scan.committed_keys);
-        let sizes = self.options.buffer_sizes();
+        let sizes = self.options.buffer_sizes(writes_of(&self.meta.header));
         let most = keys.max().unwrap_or(0);
         self.begin_words(&shared, &recovered, sizes);
         let load = |found: Option<&mut RecoveredLog>| match found {

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::open::handle::{Arrival, Opening};
 use crate::engine::recovery_report::RecoveryReport;
 use crate::error::{Error, Result};
+use crate::filter::checkpoint::writes_of;
 use crate::generation::Generation;
 use crate::memtable::Buffer;
 use crate::shm::coordination::Coordination;
@@ -30,7 +31,8 @@ pub(crate) fn open_draft(options: &OpenOptions, draft: &AtomicFile) -> Result<Ar
     let generation = meta.superblock.generation;
     let numbers = (generation, generation);
     let id = meta.header.store_id;
-    shared.begin(&id, locks.id(), options.buffer_sizes(), numbers);
+    let sizes = options.buffer_sizes(writes_of(&meta.header));
+    shared.begin(&id, locks.id(), sizes, numbers);
     let buffer = Buffer::private(0, generation).map_err(failed)?;
     let opening = Opening {
         options: &options,
