@@ -1,5 +1,6 @@
 //! How much memory a handle takes by default, and how it divides what it has.
 
+use crate::config::buffer_growth::CheckpointWrites;
 use crate::config::open_options::OpenOptions;
 use crate::memtable::{bytes_for, limit_of};
 use crate::shm::buffer_sizes::{BufferSizes, MOST_BUFFER};
@@ -35,92 +36,9 @@ const PACKED_SEGMENTS: u64 = 6;
 const CHECKPOINT_EXTRA: u64 = 6 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
-/// A buffer is at most this many times as large as the one before it, so that a short session stays small. Where
-/// checkpoints write runs, small ones cost little.
-const GROWTH_STEP: u64 = 4;
-const RUN_GROWTH_STEP: u64 = 2;
-/// What is taken for each further byte of a filter that the least memory doesn't serve.
-const PER_FILTER_BYTE: u64 = 4;
-
-/// What a checkpoint writes of a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CheckpointWrites {
-    /// The pages that its keys change.
-    ChangedPages,
-    /// A run of its keys, and now and then all of the filter.
-    Runs,
-}
-
-/// How a handle decides on the size of the next buffer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SizeRule {
-    /// The least memory, and the bytes of the filter from which on it takes more.
-    base: u64,
-    served: u64,
-    /// The most bytes of a buffer that the handle's caller allows.
-    most: u64,
-    /// The most times of the buffer before it that one has.
-    step: u64,
-}
-
-impl SizeRule {
-    pub(crate) fn of(options: &OpenOptions, writes: CheckpointWrites) -> Self {
-        let most = match (options.granted, options.between) {
-            (true, _) => options.buffer,
-            (false, Some((_, most))) => most,
-            (false, None) => u64::MAX,
-        };
-        let base = options.bounds().0;
-        let (served, step) = match writes {
-            CheckpointWrites::ChangedPages => (base, GROWTH_STEP),
-            // Such a filter begins small: with the least buffer it would be written for each two million keys up to the
-            // first fourteen.
-            CheckpointWrites::Runs => (base / PER_FILTER_BYTE, RUN_GROWTH_STEP),
-        };
-        Self {
-            base,
-            served,
-            most: table_bytes(most),
-            step,
-        }
-    }
-
-    /// Returns the size of the buffer after one of `current` bytes, if the filter has `filter` bytes. `free` returns
-    /// how much memory all buffers may take; it is called only if a larger buffer than the least would serve.
-    pub(crate) fn next_bytes(
-        self,
-        sizes: BufferSizes,
-        filter: u64,
-        current: u64,
-        free: impl FnOnce() -> u64,
-    ) -> u64 {
-        let step = current.saturating_mul(self.step);
-        let serves = table_bytes(self.serving(filter));
-        let wanted = serves.min(self.most_of(sizes)).min(step);
-        let next = match wanted > sizes.least {
-            true => wanted.min(table_bytes(free())).max(sizes.least),
-            false => sizes.least,
-        };
-        assert!((sizes.least..=self.most_of(sizes)).contains(&next));
-        next
-    }
-
-    /// Returns the size that no buffer of this handle's exceeds.
-    pub(crate) fn most_of(self, sizes: BufferSizes) -> u64 {
-        sizes.most.min(self.most).max(sizes.least)
-    }
-
-    /// Returns the memory that serves a filter: the larger a layer that a checkpoint rewrites, the more keys it should
-    /// bring.
-    fn serving(self, filter: u64) -> u64 {
-        let above = filter.saturating_sub(self.served);
-        self.base
-            .saturating_add(above.saturating_mul(PER_FILTER_BYTE))
-    }
-}
 
 /// Returns the bytes of the buffer of one generation, of which there are two, in `budget` bytes.
-fn table_bytes(budget: u64) -> u64 {
+pub(super) fn table_bytes(budget: u64) -> u64 {
     budget / 16 * 7
 }
 
@@ -225,7 +143,7 @@ impl OpenOptions {
     }
 
     /// Returns the least and the most memory that a handle takes before it has filled a buffer.
-    fn bounds(&self) -> (u64, u64) {
+    pub(super) fn bounds(&self) -> (u64, u64) {
         match self.between {
             Some((least, most)) => (least, most.min(OpenOptions::MOST_FIRST_BUFFER).max(least)),
             None => (OpenOptions::DEFAULT_BUFFER, OpenOptions::MOST_FIRST_BUFFER),
@@ -320,6 +238,7 @@ impl OpenOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::buffer_growth::SizeRule;
 
     const MIB: u64 = 1 << 20;
     const PLENTY: fn() -> u64 = || u64::MAX;
@@ -327,43 +246,6 @@ mod tests {
     fn sizes(least: u64, most: u64) -> BufferSizes {
         let [least, most] = [least, most].map(table_bytes);
         BufferSizes { least, most }
-    }
-
-    #[test]
-    fn memory_follows_the_filter_step_by_step_and_back_down() {
-        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::ChangedPages);
-        let sizes = sizes(64 * MIB, 3072 * MIB);
-        let next = |filter: u64, current, free: u64| {
-            rule.next_bytes(sizes, filter * MIB, table_bytes(current * MIB), || {
-                free * MIB
-            })
-        };
-        for (filter, current, free, expected) in [
-            (0, 64, 9999, 64),
-            (64, 64, 9999, 64),
-            // Four bytes for each byte above the first 64 MiB.
-            (65, 64, 9999, 68),
-            (100, 64, 9999, 208),
-            (100, 208, 9999, 208),
-            // Not at once.
-            (4000, 64, 9999, 256),
-            (4000, 256, 9999, 1024),
-            (4000, 1024, 9999, 3072),
-            (4000, 3072, 9999, 3072),
-            // The system is short.
-            (4000, 3072, 1000, 1000),
-            (4000, 1000, 1, 64),
-            // The filter is another one: folded, or its first layers.
-            (64, 3072, 9999, 64),
-            // The last handle left a buffer without room.
-            (4000, 0, 9999, 64),
-        ] {
-            assert_eq!(
-                next(filter, current, free),
-                table_bytes(expected * MIB),
-                "{filter} {current}"
-            );
-        }
     }
 
     #[test]
@@ -380,16 +262,6 @@ mod tests {
             .fit_for_reading(1 << 30);
         let sizes = granted.buffer_sizes(CheckpointWrites::Runs);
         assert_eq!(sizes.least, table_bytes(100 * MIB));
-    }
-
-    #[test]
-    fn memory_follows_fingerprints_from_the_first_buffer_on() {
-        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::Runs);
-        let sizes = sizes(64 * MIB, 3072 * MIB);
-        let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
-        for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
-            assert_eq!(next(filter), table_bytes(expected * MIB), "{filter}");
-        }
     }
 
     #[test]

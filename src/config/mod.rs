@@ -2,6 +2,7 @@
 //!
 //! This module opens no file and takes no lock.
 
+pub(crate) mod buffer_growth;
 pub(crate) mod create_options;
 pub(crate) mod damage_policy;
 pub(crate) mod filter_budget;

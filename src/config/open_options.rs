@@ -109,7 +109,8 @@ impl OpenOptions {
     /// Sets the bytes of memory for both write buffers and all scratch, 128 KiB or more. More memory makes for fewer,
     /// denser checkpoints.
     ///
-    /// By default memory follows the filter. A handle begins with the filter's size, within 64 to 256 MiB. Each further
+    /// By default memory follows the filter. A handle begins with the filter's size, within 64 to 256 MiB. In a store of
+    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) it begins with 64 MiB, of which the first buffer takes 1 MiB. Each further
     /// buffer is up to four times as large as the one before it, as long as both take less than four times the filter's
     /// size, an eighth of the memory that the process may have (of physical memory, or of a control group's), a fourth
     /// of what is available now, and a fourth of the disk's free space: buffers are files on the disk while the store is

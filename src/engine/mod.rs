@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
 
-use crate::config::memory_budget::SizeRule;
+use crate::config::buffer_growth::SizeRule;
 use crate::config::open_options::OpenOptions;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::{View, ViewCell};

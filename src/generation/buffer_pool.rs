@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use crate::config::memory_budget::{SizeRule, default_share, room_for};
+use crate::config::buffer_growth::SizeRule;
+use crate::config::memory_budget::{default_share, room_for};
 use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::memtable::{Buffer, limit_of};
@@ -76,6 +77,12 @@ impl Demand {
 }
 
 impl BufferPool {
+    /// Returns whether a buffer is one of the small ones that a session begins with.
+    pub(crate) fn is_small(&self, buffer: &Buffer) -> bool {
+        self.rule
+            .is_small(self.shared.buffer_sizes(), buffer.bytes())
+    }
+
     /// Returns the bytes of the next buffer.
     fn next_bytes(&self, demand: Demand) -> u64 {
         let Demand {

@@ -22,7 +22,7 @@ use crate::sys::futex::SLEEPS_ON_WORDS;
 use crate::sys::sync::Ordering;
 use crate::sys::{FileId, LockFile, Region, SECOND_MAGIC};
 
-pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM6");
+pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM7");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)

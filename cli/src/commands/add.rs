@@ -85,6 +85,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         Output::none(),
         &Claiming {
             commit_every: u64::MAX,
+            memory: args.memory.bytes(),
             wait: args.wait.wait,
             repeats,
             shows_seen: false,

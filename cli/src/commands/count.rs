@@ -63,6 +63,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         Output::none(),
         &Claiming {
             commit_every: u64::MAX,
+            memory: args.memory.bytes(),
             // No other process knows of the store.
             wait: Duration::ZERO,
             repeats: Repeats::LeaveOut,

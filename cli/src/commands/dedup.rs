@@ -174,6 +174,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         output,
         &Claiming {
             commit_every: args.commit_every,
+            memory: args.memory.bytes(),
             wait: args.wait.wait,
             repeats: Repeats::LeaveOut,
             shows_seen: args.seen,

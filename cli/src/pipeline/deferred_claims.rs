@@ -17,11 +17,11 @@ use everseen::{
 use crate::error::CliError;
 use held_keys::HeldKeys;
 
-/// Maximum number of new lines held, and how many bytes of the write buffers there must be for each: a line that is held
+/// Maximum number of new lines held, and how many bytes of memory there must be for each: a line that is held
 /// takes some 20 bytes. The fewer commits, the fewer lines are looked up in the buffers that came in since. As many as
 /// this fill a set of 8 MiB, which a processor's cache holds.
 const MOST_DEFERRED: u64 = 3 << 18;
-const BUFFER_FOR_EACH: u64 = 64;
+const MEMORY_FOR_EACH: u64 = 128;
 const LEAST_DEFERRED: u64 = 1 << 10;
 
 /// Fewer lines than this are looked up again when they are inserted: what is known of them takes more memory than they.
@@ -50,9 +50,9 @@ struct Batch {
     precheck: Option<Precheck>,
 }
 
-/// Returns how many new lines may be held beside write buffers of this size.
-pub fn most_held(buffer_bytes: u64) -> u64 {
-    (buffer_bytes / BUFFER_FOR_EACH).clamp(LEAST_DEFERRED, MOST_DEFERRED)
+/// Returns how many new lines may be held in a run with this memory.
+pub fn most_held(memory: u64) -> u64 {
+    (memory / MEMORY_FOR_EACH).clamp(LEAST_DEFERRED, MOST_DEFERRED)
 }
 
 impl Deferred {

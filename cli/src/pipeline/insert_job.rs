@@ -112,6 +112,8 @@ pub struct JsonClaimed {
 pub struct Claiming<'a> {
     /// After how many items to commit.
     pub commit_every: u64,
+    /// The memory that the run begins with.
+    pub memory: u64,
     /// How long to wait for pending items.
     pub wait: Duration,
     pub repeats: Repeats,
@@ -215,7 +217,7 @@ impl<'s> Claims<'s> {
             prechecks: stats.kind != Kind::Counting,
             warnings: Warnings::new(&stats),
             quota: match deferred {
-                Some(_) => deferred_claims::most_held(store.buffer_bytes()?),
+                Some(_) => deferred_claims::most_held(how.memory),
                 None => store.uncommitted()?.most,
             },
             deferred,
@@ -463,6 +465,7 @@ mod tests {
             let output = Output::stdout().expect("tests have one");
             let how = Claiming {
                 commit_every: 10,
+                memory: 64 << 20,
                 wait: Duration::ZERO,
                 repeats: Repeats::LeaveOut,
                 shows_seen: false,

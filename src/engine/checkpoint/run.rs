@@ -116,10 +116,17 @@ impl<'a> Checkpointer<'a> {
             && let Some(engine) = self.engine.upgrade()
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
+            // After a small one, the session may end before the next is full.
+            let sealed = &self.views.cell.load().sealed;
+            let was_small = sealed
+                .as_ref()
+                .is_some_and(|sealed| engine.buffers.is_small(&sealed.buffer));
             let spawned = thread.spawn(move || {
                 // The last handle to close would wait until a gigabyte is full of zeros.
                 let is_wanted = || {
-                    !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.slot)
+                    let is_last = engine.checkpoints.is_closing()
+                        && !engine.shared.has_others(engine.handle.slot);
+                    !was_small && !is_last
                 };
                 let make_spare = |checkpointed| {
                     let demand = engine.views.cell.load().demand();

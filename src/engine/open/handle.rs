@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::buffer_growth::SizeRule;
 use crate::config::memory_budget::{bytes_for_log, room_for};
 use crate::config::open_options::OpenOptions;
 use crate::engine::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
@@ -157,8 +158,7 @@ impl Opening<'_> {
         recovered.expect_counters_left(path)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
-        let sizes = self.options.buffer_sizes(writes_of(&self.meta.header));
-        let bytes = sizes.least;
+        let (sizes, bytes) = self.buffer_sizes();
         let sealed = match &mut recovered.sealed {
             Some(found) => self.load(found, is_shared, sizes)?,
             None => None,
@@ -198,6 +198,14 @@ impl Opening<'_> {
         Resumption::of(&engine).resume(recovered, overflow)?;
         engine.shared.set_ready();
         Ok(Session::of(engine))
+    }
+
+    /// Returns the sizes of the session's buffers, and that of its first.
+    fn buffer_sizes(&self) -> (BufferSizes, u64) {
+        let writes = writes_of(&self.meta.header);
+        let sizes = self.options.buffer_sizes(writes);
+        let first = SizeRule::of(self.options, writes).first_bytes(sizes);
+        (sizes, first)
     }
 
     /// Returns what the store knows of a key.

@@ -123,8 +123,10 @@ impl<'a> Writer<'a> {
     pub(crate) fn quota(&self) -> u64 {
         match self.file.header.transactional {
             true => {
+                // A buffer without room for a key is the last of a session.
+                let is_last = self.views.cell.load().active.buffer.limit() == limit_of(0);
                 let least = limit_of(self.shared.buffer_sizes().least);
-                self.views.cell.load().active.buffer.limit().min(least) / 2
+                if is_last { limit_of(0) / 2 } else { least / 2 }
             }
             false => u64::MAX,
         }
