@@ -108,7 +108,7 @@ impl Piped<'_> {
             group.add(child.id())?;
         }
         let is_over = AtomicBool::new(false);
-        let (fed, printed, memory) = thread::scope(|scope| {
+        let (seconds, fed, printed, memory) = thread::scope(|scope| {
             let stdin = child.stdin.take();
             let (numbers, lines) = (self.numbers.clone(), self.lines);
             let feeding = scope.spawn(move || feed(stdin, numbers, lines));
@@ -119,12 +119,13 @@ impl Piped<'_> {
             });
             let printed = count_lines(child.stdout.take());
             let ended = wait_for_end(&child);
+            let seconds = begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
+            watching.thread().unpark();
             let fed = feeding.join().map_err(|_| io::Error::other("the feeder"));
             let memory = watching.join().map_err(|_| io::Error::other("the watcher"));
-            (fed, ended.and(printed), memory)
+            (seconds, fed, ended.and(printed), memory)
         });
-        let seconds = begun.elapsed().as_secs_f64();
         // It is not waited for before this: what it did can then no longer be read.
         let dirtied = number(&format!("/proc/{}/io", child.id()), "write_bytes");
         let status = child.wait()?;
@@ -202,7 +203,7 @@ fn watch(process: u32, is_over: &AtomicBool) -> u64 {
     while !is_over.load(Ordering::Relaxed) {
         let kib = number(&format!("/proc/{process}/status"), "VmHWM");
         most = most.max(kib.unwrap_or(0) << 10);
-        thread::sleep(INTERVAL);
+        thread::park_timeout(INTERVAL);
     }
     most
 }
