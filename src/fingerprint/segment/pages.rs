@@ -84,12 +84,16 @@ impl SegmentPages {
         }
     }
 
-    /// Calls `each` with the fingerprints of each page, in order. Returns `None` once a page is not whole.
+    /// Calls `each` with the fingerprints of each page, in order. Returns `None` without memory, or once a page is not
+    /// whole.
     pub(crate) fn for_each_page(&self, map: &Map, mut each: impl FnMut(&[u64])) -> Option<()> {
         let (mut bytes, mut fingerprints) = (Vec::new(), Vec::new());
         for (index, segment) in self.segments.iter().enumerate() {
             let extent = segment.extent();
-            bytes.resize((extent.end - extent.start) as usize * PAGE_BYTES, 0);
+            let length = (extent.end - extent.start) as usize * PAGE_BYTES;
+            bytes.clear();
+            bytes.try_reserve_exact(length).ok()?;
+            bytes.resize(length, 0);
             map.copy(extent.start as usize * PAGE_WORDS, &mut bytes);
             let end = range(&self.segments, index, self.space).end;
             let image = Image::of(self.binding, *segment, end, &bytes)?;
