@@ -35,11 +35,6 @@ pub(crate) struct SizeRule {
 
 impl SizeRule {
     pub(crate) fn of(options: &OpenOptions, writes: CheckpointWrites) -> Self {
-        let most = match (options.granted, options.between) {
-            (true, _) => options.buffer,
-            (false, Some((_, most))) => most,
-            (false, None) => u64::MAX,
-        };
         let base = options.bounds().0;
         let served = match writes {
             CheckpointWrites::ChangedPages => base,
@@ -50,7 +45,7 @@ impl SizeRule {
         Self {
             base,
             served,
-            most: table_bytes(most),
+            most: table_bytes(options.most_buffer()),
             writes,
             is_free: !options.granted,
         }

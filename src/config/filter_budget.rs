@@ -21,7 +21,7 @@ impl FilterBudget {
     pub(crate) fn of(options: &OpenOptions) -> Self {
         Self {
             granted: options.granted.then_some(options.buffer),
-            most: options.between.map_or(u64::MAX, |(_, most)| most),
+            most: options.most_buffer(),
         }
     }
 

@@ -142,6 +142,15 @@ impl OpenOptions {
         options
     }
 
+    /// Returns the most memory that the caller allows.
+    pub(super) fn most_buffer(&self) -> u64 {
+        match (self.granted, self.between) {
+            (true, _) => self.buffer,
+            (false, Some((_, most))) => most,
+            (false, None) => u64::MAX,
+        }
+    }
+
     /// Returns the least and the most memory that a handle takes before it has filled a buffer.
     pub(super) fn bounds(&self) -> (u64, u64) {
         match self.between {
@@ -164,10 +173,9 @@ impl OpenOptions {
         };
         let memory =
             || Memory::physical().map_or(OpenOptions::MOST_FIRST_BUFFER, |all| all / MEMORY_SHARE);
-        let most = match (self.granted, self.between) {
-            (true, _) => self.buffer,
-            (false, Some((_, most))) => most.min(memory()),
-            (false, None) => memory(),
+        let most = match self.granted {
+            true => self.buffer,
+            false => self.most_buffer().min(memory()),
         };
         let most = table_bytes(most).min(MOST_BUFFER).max(least);
         BufferSizes { least, most }

@@ -8,7 +8,6 @@ use crate::config::damage_policy::OnDamage;
 use crate::error::Result;
 use crate::file::directory_ref::directory_pages;
 use crate::file::{DirectoryRef, Run, RunTable, Section, Superblock};
-use crate::fingerprint::aligned_writer::AlignedWriter;
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::directory_file::{named, raise_reused, write_directory};
 use crate::fingerprint::fingerprint_list::ListedFile;
@@ -21,7 +20,7 @@ use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::Pass;
-use crate::fingerprint::segment_io::{SegmentIo, take};
+use crate::fingerprint::segment_io::{SegmentIo, SegmentWriter, take_for_copies};
 use crate::page::Binding;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
@@ -294,26 +293,23 @@ impl<'a> FingerprintPass<'a> {
         changes: &mut ChangeStream<'_>,
         pages_at_once: u64,
     ) -> Result<Vec<Segment>> {
-        let file = self.access.file;
         let begin = step.old.get(step.part.start).map_or(0, |one| one.first);
         let mut io = SegmentIo {
             young: YoungChanges::new(self.listed(), &self.young, begin)?,
             access: self.access,
-            room: RoomShare::new(&self.room, pages_at_once),
             changes,
             changes_at_once: self.access.options.changes_at_once(),
-            generation: step.merge.generation,
-            binding: self.binding,
-            // Without the length, all of the file is taken for new.
-            writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
-                file.write_pages(bytes, offset)
-            }),
+            out: SegmentWriter::new(
+                self.access,
+                RoomShare::new(&self.room, pages_at_once),
+                (self.binding, step.merge.generation),
+            ),
             negative_filter: step.negative_filter,
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
         let segments = pass.of_part(step.part.clone()).run();
         let segments = segments.map_err(|failure| failure.0)?;
-        io.writer.finish()?;
+        io.out.finish()?;
         Ok(segments)
     }
 
@@ -329,13 +325,7 @@ impl<'a> FingerprintPass<'a> {
             });
         }
         let file = self.access.file;
-        let mut room = RoomShare::new(&self.room, 0);
-        let places = [
-            take(self.access, &mut room, pages)?,
-            take(self.access, &mut room, pages)?,
-        ];
-        drop(room);
-        self.access.state.note_written(2 * pages);
+        let places = take_for_copies(self.access, RoomShare::new(&self.room, 0), pages)?;
         let (version, path) = (self.next_sequence(), &*file.place);
         write_directory(
             &*file.raw,

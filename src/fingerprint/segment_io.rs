@@ -18,16 +18,57 @@ use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::page::Binding;
 use crate::page_io::PageAccess;
 
+/// Where new segments go.
+pub(super) struct SegmentWriter<'a, 'p> {
+    access: PageAccess<'a>,
+    room: RoomShare<'p>,
+    binding: Binding,
+    generation: u64,
+    pages: AlignedWriter<'a>,
+}
+
+impl<'a, 'p> SegmentWriter<'a, 'p> {
+    /// Returns one for segments of a generation, which takes its pages from `room`.
+    pub(super) fn new(
+        access: PageAccess<'a>,
+        room: RoomShare<'p>,
+        (binding, generation): (Binding, u64),
+    ) -> Self {
+        let file = access.file;
+        // Without the length, all of the file is taken for new.
+        let length = file.raw.length().unwrap_or(0);
+        Self {
+            access,
+            room,
+            binding,
+            generation,
+            pages: AlignedWriter::new(length, |bytes, offset| file.write_pages(bytes, offset)),
+        }
+    }
+
+    /// Writes a segment to free pages, and returns it with its bytes.
+    pub(super) fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>)> {
+        let draft_pages = draft.pages_in_file();
+        let first_page = take(self.access, &mut self.room, draft_pages)?;
+        let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
+        self.pages.write(&bytes, page_offset(first_page))?;
+        self.access.state.note_written(draft_pages);
+        Ok((segment, bytes))
+    }
+
+    /// Writes what waits for a border of the file.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.pages.finish()
+    }
+}
+
 /// What a pass reads and writes.
 pub(super) struct SegmentIo<'a, 'p, 's> {
     pub(super) access: PageAccess<'a>,
-    pub(super) room: RoomShare<'p>,
     pub(super) changes: &'p mut ChangeStream<'s>,
     pub(super) young: YoungChanges<'p>,
     pub(super) changes_at_once: u64,
-    pub(super) generation: u64,
-    pub(super) binding: Binding,
-    pub(super) writer: AlignedWriter<'a>,
+    pub(super) out: SegmentWriter<'a, 'p>,
     pub(super) negative_filter: &'p NegativeFilterUpdate,
 }
 
@@ -50,7 +91,7 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     type Error = PassFailure;
 
     fn binding(&self) -> Binding {
-        self.binding
+        self.out.binding
     }
 
     fn changes(
@@ -69,12 +110,7 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     }
 
     fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), PassFailure> {
-        let draft_pages = draft.pages_in_file();
-        let first_page = take(self.access, &mut self.room, draft_pages)?;
-        let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
-        self.writer.write(&bytes, page_offset(first_page))?;
-        self.access.state.note_written(draft_pages);
-        Ok((segment, bytes))
+        Ok(self.out.write(draft)?)
     }
 
     fn salvages(&self) -> bool {
@@ -110,8 +146,22 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     }
 }
 
+/// Takes room for both copies of a directory of so many pages.
+pub(super) fn take_for_copies(
+    access: PageAccess<'_>,
+    mut room: RoomShare<'_>,
+    pages: u64,
+) -> Result<[u64; 2]> {
+    let places = [
+        take(access, &mut room, pages)?,
+        take(access, &mut room, pages)?,
+    ];
+    access.state.note_written(2 * pages);
+    Ok(places)
+}
+
 /// Takes this many free pages that lie together, and returns the first.
-pub(super) fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
+fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
     room.take(pages).ok_or_else(|| Error::NoSpace {
         action: "find room in",
         path: access.file.place.to_path_buf(),

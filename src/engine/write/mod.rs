@@ -123,10 +123,12 @@ impl<'a> Writer<'a> {
     pub(crate) fn quota(&self) -> u64 {
         match self.file.header.transactional {
             true => {
+                let none = limit_of(0);
                 // A buffer without room for a key is the last of a session.
-                let is_last = self.views.cell.load().active.buffer.limit() == limit_of(0);
-                let least = limit_of(self.shared.buffer_sizes().least);
-                if is_last { limit_of(0) / 2 } else { least / 2 }
+                match self.views.cell.load().active.buffer.limit() == none {
+                    true => none / 2,
+                    false => limit_of(self.shared.buffer_sizes().least) / 2,
+                }
             }
             false => u64::MAX,
         }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::directory_ref::directory_pages;
-use crate::file::layout::page_offset;
 use crate::file::{Run, RunTable};
-use crate::fingerprint::aligned_writer::AlignedWriter;
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::write_run_directory;
@@ -19,7 +17,7 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges};
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
-use crate::fingerprint::segment_io::take;
+use crate::fingerprint::segment_io::{SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
 
 impl FingerprintPass<'_> {
@@ -89,17 +87,10 @@ impl FingerprintPass<'_> {
         merge: &Merge,
         negative_filter: &NegativeFilterUpdate,
     ) -> Result<[Vec<Segment>; 2]> {
-        let file = self.access.file;
-        let mut out = SegmentsOut {
-            pass: self,
-            generation: merge.generation,
-            room: RoomShare::new(&self.room, 0),
-            // Without the length, all of the file is taken for new.
-            writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
-                file.write_pages(bytes, offset)
-            }),
-        };
-        let mut lists = [List::Came, List::Went].map(ListWriter::new);
+        let room = RoomShare::new(&self.room, 0);
+        let mut out = SegmentWriter::new(self.access, room, (self.binding, merge.generation));
+        let target = self.access.options.segment_pages as usize;
+        let mut lists = [List::Came, List::Went].map(|list| ListWriter::new(list, target));
         let space = self.space.count();
         let at_once = self.access.options.changes_at_once();
         let parts = merge.count.div_ceil(at_once).clamp(1, space);
@@ -117,20 +108,14 @@ impl FingerprintPass<'_> {
         assert_eq!(begin, space);
         let [came, went] = lists;
         let segments = [came.finish(space, &mut out)?, went.finish(space, &mut out)?];
-        out.writer.finish()?;
+        out.finish()?;
         Ok(segments)
     }
 
     fn write_run_directory(&self, segments: &[Segment], went: u64, generation: u64) -> Result<Run> {
         let pages = directory_pages(segments.len() as u64);
         let file = self.access.file;
-        let mut room = RoomShare::new(&self.room, 0);
-        let places = [
-            take(self.access, &mut room, pages)?,
-            take(self.access, &mut room, pages)?,
-        ];
-        drop(room);
-        self.access.state.note_written(2 * pages);
+        let places = take_for_copies(self.access, RoomShare::new(&self.room, 0), pages)?;
         let directory = write_run_directory(
             (&*file.raw, &file.place),
             self.binding,
@@ -165,36 +150,31 @@ impl RunChanges<'_, '_> {
     }
 }
 
-/// Where segments go.
-struct SegmentsOut<'a, 'p> {
-    pass: &'p FingerprintPass<'p>,
-    generation: u64,
-    room: RoomShare<'p>,
-    writer: AlignedWriter<'a>,
-}
-
 /// One list of a run that is written.
 struct ListWriter {
     list: List,
+    /// Pages of a segment, about.
+    target: usize,
     packer: Option<Packer>,
     segments: Vec<Segment>,
 }
 
 impl ListWriter {
-    fn new(list: List) -> Self {
+    fn new(list: List, target: usize) -> Self {
         Self {
             list,
+            target,
             packer: None,
             segments: Vec::new(),
         }
     }
 
     /// Packs fingerprints, all above those packed before.
-    fn put(&mut self, fingerprints: &[u64], out: &mut SegmentsOut<'_, '_>) -> Result<()> {
+    fn put(&mut self, fingerprints: &[u64], out: &mut SegmentWriter<'_, '_>) -> Result<()> {
         if fingerprints.is_empty() {
             return Ok(());
         }
-        let target = out.pass.access.options.segment_pages as usize;
+        let target = self.target;
         let packer = self
             .packer
             .get_or_insert_with(|| Packer::aiming_at(target, 0, Vec::new()));
@@ -205,7 +185,7 @@ impl ListWriter {
         Ok(())
     }
 
-    fn finish(mut self, space: u64, out: &mut SegmentsOut<'_, '_>) -> Result<Vec<Segment>> {
+    fn finish(mut self, space: u64, out: &mut SegmentWriter<'_, '_>) -> Result<Vec<Segment>> {
         let drafts = self.packer.take().map(|packer| packer.finish(space));
         for draft in drafts.into_iter().flatten() {
             self.write(draft, out)?;
@@ -213,13 +193,8 @@ impl ListWriter {
         Ok(self.segments)
     }
 
-    fn write(&mut self, draft: UnplacedSegment, out: &mut SegmentsOut<'_, '_>) -> Result<()> {
-        let pass = out.pass;
-        let draft_pages = draft.pages_in_file();
-        let first_page = take(pass.access, &mut out.room, draft_pages)?;
-        let (segment, bytes) = draft.place(pass.binding, first_page, out.generation);
-        out.writer.write(&bytes, page_offset(first_page))?;
-        pass.access.state.note_written(draft_pages);
+    fn write(&mut self, draft: UnplacedSegment, out: &mut SegmentWriter<'_, '_>) -> Result<()> {
+        let (segment, _) = out.write(draft)?;
         let list = self.list;
         self.segments.push(Segment { list, ..segment });
         Ok(())
