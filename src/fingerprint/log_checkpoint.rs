@@ -70,7 +70,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
-        if count == 0 && !closed.access.state.merges_all() {
+        if count == 0 && !self.pass.merges_without_changes() {
             return Ok(());
         }
         let merging = match self.has_exemptions() {

@@ -35,12 +35,14 @@ impl Writer<'_> {
 impl<'a> Writer<'a> {
     /// Does the same, and leaves one run.
     pub(crate) fn checkpoint_full(&self) -> Result<()> {
-        self.checkpoint()?;
-        if self.file.read_meta()?.superblock.runs.is_none() {
-            return Ok(());
-        }
         self.checkpoints.set_full(true);
-        let merged = self.checkpoint_with(self.options);
+        let merged = self.checkpoint().and_then(|()| {
+            // Without a log there was nothing to move, and a checkpoint of another process leaves runs.
+            match self.file.read_meta()?.superblock.runs {
+                Some(_) => self.checkpoint_with(self.options),
+                None => Ok(()),
+            }
+        });
         self.checkpoints.set_full(false);
         merged
     }

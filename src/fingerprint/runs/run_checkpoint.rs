@@ -33,6 +33,12 @@ impl FingerprintPass<'_> {
         merging(&entries, changes, self.access.options.least_run)
     }
 
+    /// Returns whether there is something to merge if nothing has come.
+    pub(crate) fn merges_without_changes(&self) -> bool {
+        let state = self.access.state;
+        state.is_repairing() || (state.merges_all() && !self.superblock.runs().is_empty())
+    }
+
     /// Returns how many entries a checkpoint merges with those of the log.
     pub(crate) fn entries_of(&self, merging: Merging) -> u64 {
         let runs = self.superblock.runs();
