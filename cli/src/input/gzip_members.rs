@@ -1,43 +1,31 @@
 //! The members of a gzip file, and the zeros behind the last one.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind};
 
 use flate2::bufread::GzDecoder;
+
+use crate::input::members::{Member, Members};
 
 /// How a member begins.
 const FIRST_BYTE: u8 = 0x1F;
 
 /// One gzip member after the other. Zeros behind the last one fill a block of a tape, or are what a power cut has left of
 /// a file, and hold nothing: `gzip` skips them, too.
-pub struct GzipMembers<R: BufRead> {
-    /// `None` once the input has ended.
-    member: Option<GzDecoder<R>>,
-}
+pub type GzipMembers<R> = Members<GzDecoder<R>>;
 
-impl<R: BufRead> GzipMembers<R> {
-    pub fn of(input: R) -> Self {
-        GzipMembers {
-            member: Some(GzDecoder::new(input)),
-        }
+impl<R: BufRead> Member for GzDecoder<R> {
+    type Input = R;
+
+    fn begin(input: R) -> Self {
+        GzDecoder::new(input)
     }
-}
 
-impl<R: BufRead> Read for GzipMembers<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(member) = &mut self.member {
-            let count = member.read(into)?;
-            if count > 0 || into.is_empty() {
-                return Ok(count);
-            }
-            let Some(ended) = self.member.take() else {
-                break;
-            };
-            let mut rest = ended.into_inner();
-            if begins_member(&mut rest)? {
-                *self = GzipMembers::of(rest);
-            }
-        }
-        Ok(0)
+    fn into_input(self) -> R {
+        self.into_inner()
+    }
+
+    fn follows(input: &mut R) -> io::Result<bool> {
+        begins_member(input)
     }
 }
 

@@ -7,6 +7,7 @@ mod gzip_members;
 pub(crate) mod headers;
 pub(crate) mod keying;
 pub(crate) mod line_spool;
+mod members;
 pub(crate) mod own_files;
 pub(crate) mod pages;
 pub(crate) mod read_ahead;

@@ -1,45 +1,32 @@
 //! The streams of an xz file, and the zeros between them.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind};
 
 use lzma_rust2::XzReader;
 
 use crate::input::compressed::MAX_WINDOW_LOG;
+use crate::input::members::{Member, Members};
 
 /// The most memory for a window, in KiB, with what the decoder needs besides.
 const MAX_XZ_KIB: u32 = (1 << (MAX_WINDOW_LOG - 10)) + 1024;
 
 /// One xz stream after the other. The decoder could do so itself, but reads the zeros between them byte by byte, which takes
 /// seconds for some hundred megabytes.
-pub struct XzStreams<R: BufRead> {
-    /// `None` once the input has ended.
-    stream: Option<XzReader<R>>,
-}
+pub type XzStreams<R> = Members<XzReader<R>>;
 
-impl<R: BufRead> XzStreams<R> {
-    pub fn of(input: R) -> Self {
-        XzStreams {
-            stream: Some(XzReader::new_mem_limit(input, false, MAX_XZ_KIB)),
-        }
+impl<R: BufRead> Member for XzReader<R> {
+    type Input = R;
+
+    fn begin(input: R) -> Self {
+        XzReader::new_mem_limit(input, false, MAX_XZ_KIB)
     }
-}
 
-impl<R: BufRead> Read for XzStreams<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(stream) = &mut self.stream {
-            let count = stream.read(into)?;
-            if count > 0 || into.is_empty() {
-                return Ok(count);
-            }
-            let Some(ended) = self.stream.take() else {
-                break;
-            };
-            let mut rest = ended.into_inner();
-            if skip_padding(&mut rest)? {
-                *self = XzStreams::of(rest);
-            }
-        }
-        Ok(0)
+    fn into_input(self) -> R {
+        self.into_inner()
+    }
+
+    fn follows(input: &mut R) -> io::Result<bool> {
+        skip_padding(input)
     }
 }
 
