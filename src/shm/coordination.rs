@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::file::layout::MAX_COUNTER;
+use crate::file::layout::LAST_WRITABLE;
 use crate::memtable::{ShmCorruption, Sum};
 use crate::page::write_window::WriteWindow;
 use crate::shm::buffer_sizes::BufferSizes;
@@ -27,6 +27,9 @@ pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
+/// The maximum number of handles that come and go while another one stays: thousands of years of them. A larger number
+/// was forged.
+const MOST_BETWEEN_HANDLES: u64 = 1 << 40;
 const FIRST_SLOT: usize = 64;
 /// Words in a line of the processor's cache.
 const LINE_WORDS: usize = 8;
@@ -395,8 +398,10 @@ impl Coordination {
     /// Checks the number of a new handle against those of the handles present.
     pub(crate) fn check_handle(&self, handle: u64) -> Result<(), ShmCorruption> {
         let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
-        let last = others.max().unwrap_or(0).saturating_add(1);
-        ShmCorruption::unless_in("next handle", last..=MAX_COUNTER, handle)
+        let least = others.max().unwrap_or(0).saturating_add(1);
+        // Records carry the number, and the next session counts on from there.
+        let most = least.saturating_add(MOST_BETWEEN_HANDLES);
+        ShmCorruption::unless_in("next handle", least..=most.min(LAST_WRITABLE - 1), handle)
     }
 
     /// Sets the number from which new handles are counted.

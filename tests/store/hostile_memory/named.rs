@@ -241,3 +241,20 @@ fn a_buffer_has_one_of_the_sizes_that_the_shared_words_allow() {
         }
     }
 }
+
+/// Records carry the number of their handle, and each session counts on from the highest: a forged one near the end of
+/// its range would leave a store that takes no more writers.
+#[test]
+fn a_handle_that_joins_gets_a_number_near_those_of_the_others() {
+    for forged in [0, 1 << 42, 1 << 60, u64::MAX] {
+        let options = options(Kind::Bloom, false);
+        let (_folder, path, store) = store(&options);
+        change(&path, "-shm", 14, |_| forged);
+        match options.open(&path) {
+            Err(Error::SharedMemory { word, .. }) => assert_eq!(word, "next handle", "{forged}"),
+            other => panic!("{forged}: {other:?}"),
+        }
+        store.close().unwrap();
+        all_are_there(&path, Kind::Bloom);
+    }
+}
