@@ -14,7 +14,8 @@ use self::command_words::in_command_words;
 pub use self::keys::KeyError;
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
-use crate::output::format::many;
+use crate::input::window_limit::LARGEST_LOG;
+use crate::output::format::{self as human, many};
 use crate::process::handle::links;
 use crate::process::memory;
 
@@ -136,6 +137,19 @@ pub enum CliError {
         name: String,
         format: Format,
         source: io::Error,
+    },
+
+    #[error(
+        "{name}: its {format} data refers to text further back than {limit}, which a decoder may keep; {advice}",
+        limit = human::bytes(1 << log), advice = match *log < LARGEST_LOG {
+            true => format!("allow it {} of memory with --long={LARGEST_LOG}", human::bytes(1 << LARGEST_LOG)),
+            false => format!("decompress it first, as in `{format} -dc {name} | everseen ...`"),
+        }
+    )]
+    WindowTooLarge {
+        name: String,
+        format: Format,
+        log: u32,
     },
 
     #[error(

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use icu_casemap::{CaseMapper, CaseMapperBorrowed};
 
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Which differences don't count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextRule {
     /// A carriage return at the end of a record, as in files of Windows.
     pub crlf: bool,
-    /// White space at both ends of a key: space, tab, line feed, carriage return, form feed.
+    /// White space at both ends of a key: space, tab, line feed, carriage return, form feed. A byte-order mark before it.
     pub trim: bool,
     /// The case of letters, by the simple case folding of Unicode: one character for one, so `ß` is not `ss`. Bytes that are
     /// not UTF-8 stay as they are.
@@ -32,7 +34,13 @@ impl TextRule {
 
     /// Returns a key without what doesn't count.
     pub(crate) fn key<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
-        let key = if self.trim { key.trim_ascii() } else { key };
+        let key = match self.trim {
+            true => key
+                .strip_prefix(BYTE_ORDER_MARK)
+                .unwrap_or(key)
+                .trim_ascii(),
+            false => key,
+        };
         match self.ignore_case {
             true => Cow::Owned(folded(key)),
             false => Cow::Borrowed(key),
@@ -81,6 +89,14 @@ mod tests {
         };
         assert_eq!(key(trim, line), b"A\xff");
         assert_eq!(key(trim, b" \x0b\n"), b"\x0b");
+        for (marked, bare) in [
+            ("\u{feff} a\u{feff}", "a\u{feff}"),
+            (" \u{feff}a", "\u{feff}a"),
+            ("\u{feff}\u{feff}", "\u{feff}"),
+        ] {
+            assert_eq!(key(trim, marked.as_bytes()), bare.as_bytes());
+            assert_eq!(key(exact, marked.as_bytes()), marked.as_bytes());
+        }
         let ignore_case = TextRule {
             ignore_case: true,
             ..exact

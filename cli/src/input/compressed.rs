@@ -13,14 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::input::gzip_members::GzipMembers;
+use crate::input::window_limit::Limited;
 use crate::input::xz_streams::XzStreams;
 
 /// How much of an input is read at first, and how much compressed data at a time.
 const PIECE: usize = 128 << 10;
-
-/// The largest window of past bytes that a decoder may keep. All presets of `xz` and `zstd` need less; a header may
-/// claim gigabytes.
-pub(super) const MAX_WINDOW_LOG: u32 = 27;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -221,25 +218,26 @@ pub struct Stream {
     pub bytes: Box<dyn Read>,
 }
 
-/// Opens an input, waiting for as many of its first bytes as it takes to recognise a format. `decompress` says whether
-/// to look at all.
+/// Opens an input, waiting for as many of its first bytes as it takes to recognise a format. A decoder may keep a window of
+/// this size, a power of two. Without one, the input is not looked at.
 pub fn open(
     input: impl Read + 'static,
-    decompress: bool,
+    window_log: Option<u32>,
     meter: &Arc<Meter>,
 ) -> io::Result<Stream> {
     let mut input = Peeked::new(input, meter);
-    let format = match decompress {
-        true => input.look()?,
-        false => None,
+    let found = match window_log {
+        Some(log) => input.look()?.map(|format| (format, log)),
+        None => None,
     };
-    let bytes: Box<dyn Read> = match format {
+    let format = found.map(|(format, _)| format);
+    let bytes: Box<dyn Read> = match found {
         None => Box::new(input),
         // The caller refuses it.
-        Some(format) if format.other_program().is_some() => Box::new(input),
-        Some(format) => {
+        Some((format, _)) if format.other_program().is_some() => Box::new(input),
+        Some((format, log)) => {
             meter.is_needed.store(true, Ordering::Relaxed);
-            decoder(format, BufReader::with_capacity(PIECE, input))?
+            decoder(format, log, BufReader::with_capacity(PIECE, input))?
         }
     };
     Ok(Stream { format, bytes })
@@ -271,15 +269,18 @@ pub fn look_inside(stream: Stream) -> io::Result<Inside> {
 
 /// Each of these goes on with the members, frames or streams that follow the first, and fails at anything else that
 /// follows.
-fn decoder(format: Format, input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
+fn decoder(format: Format, log: u32, input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
     Ok(match format {
         Format::Gzip => Box::new(GzipMembers::of(input)),
         Format::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
-        Format::Xz => Box::new(XzStreams::of(input)),
+        Format::Xz => {
+            let decoder = XzStreams::of((input, log));
+            Box::new(Limited { decoder, log })
+        }
         Format::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
-            decoder.window_log_max(MAX_WINDOW_LOG)?;
-            Box::new(decoder)
+            decoder.window_log_max(log)?;
+            Box::new(Limited { decoder, log })
         }
         _ => return Err(ErrorKind::Unsupported.into()),
     })

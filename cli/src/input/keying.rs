@@ -5,6 +5,7 @@ use everseen_keys::extractor::{Extractor, Stray};
 use everseen_keys::rule::{NoKey, NotUrl, Part};
 
 use crate::error::{CliError, KeyError};
+use crate::input::foreign_text::ForeignText;
 use crate::input::headers::Headers;
 use crate::input::reading::{Reading, fate_of_keyless, fate_of_stray};
 use crate::input::record_blocks::{Block, Keyed, Place};
@@ -53,6 +54,7 @@ pub struct Keying {
     hasher: KeyHasher,
     /// Absent where items are their own keys.
     by_rule: Option<ByRule>,
+    foreign: ForeignText,
     /// The longest item, until one was skipped that is longer.
     longest: Option<u64>,
 }
@@ -98,12 +100,14 @@ impl Keying {
         Keying {
             hasher,
             by_rule,
+            foreign: ForeignText::of(rule, separator),
             longest: Some(longest),
         }
     }
 
     /// Notes that the next block begins another input.
     pub fn begin_input(&mut self) {
+        self.foreign.begin_input();
         if let Some(by_rule) = &mut self.by_rule {
             by_rule.headers.begin_input();
         }
@@ -118,13 +122,15 @@ impl Keying {
         strays: &mut Strays,
     ) -> Result<(), CliError> {
         self.note_long(block, strays);
+        let foreign = &mut self.foreign;
         let Some(by_rule) = &mut self.by_rule else {
+            foreign.look_at_block(block, name, &mut strays.notices);
             block.key_all(&self.hasher);
             return Ok(());
         };
         let mut result = Ok(());
         block.key_by(|number, item| {
-            let keyed = by_rule.key((name, before + number), item, strays);
+            let keyed = by_rule.key((name, before + number), item, foreign, strays);
             keyed.unwrap_or_else(|error| {
                 result = Err(error);
                 Keyed::End
@@ -155,6 +161,7 @@ impl ByRule {
         &mut self,
         place: (&str, u64),
         item: &[u8],
+        foreign: &mut ForeignText,
         strays: &mut Strays,
     ) -> Result<Keyed, CliError> {
         if let Some(header) = self.headers.take(item, place.0, &mut self.extractor)? {
@@ -167,6 +174,7 @@ impl ByRule {
                     self.told.tab = true;
                     strays.notices.push(tab_notice(place, item));
                 }
+                foreign.look(place, (item, key), &mut strays.notices);
                 return Ok(Keyed::Key(self.hasher.key(key)));
             }
             Err(stray) => stray,

@@ -1,10 +1,11 @@
 //! Compressed data in several members, one after the other.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 
 /// A decoder of one member.
 pub trait Member: Read + Sized {
-    type Input: BufRead;
+    /// The bytes, perhaps with what else it takes to decode them.
+    type Input;
 
     fn begin(input: Self::Input) -> Self;
 

@@ -3,6 +3,7 @@
 pub(crate) mod compressed;
 pub(crate) mod feed;
 mod file_lists;
+mod foreign_text;
 mod gzip_members;
 pub(crate) mod headers;
 pub(crate) mod keying;
@@ -15,6 +16,7 @@ pub(crate) mod reading;
 pub(crate) mod record_blocks;
 pub(crate) mod records;
 pub(crate) mod urls;
+pub(crate) mod window_limit;
 mod xz_streams;
 
 use std::ffi::{OsStr, OsString};
@@ -37,6 +39,7 @@ use crate::input::own_files::{Found, Purpose};
 use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::records::KeyOptions;
+use crate::input::window_limit::{DEFAULT_LOG, LARGEST_LOG, WindowTooLarge};
 use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::tell;
@@ -87,6 +90,11 @@ pub struct Items {
     #[arg(long)]
     pub no_decompress: bool,
 
+    /// Let the decoder of a zstd or xz file keep up to 2^N bytes of past text in memory: --long=31 reads what `zstd
+    /// --long=31` has written. Without N, 31 [default: 27, which is 128 MiB]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "31", conflicts_with = "no_decompress", value_parser = clap::value_parser!(u32).range(10..=i64::from(LARGEST_LOG)))]
+    pub long: Option<u32>,
+
     #[command(flatten)]
     pub keys: KeyOptions,
 }
@@ -98,7 +106,8 @@ pub struct Input {
     pub longest: u64,
     skip_long: bool,
     pub purpose: Purpose,
-    decompress: bool,
+    /// The largest window of a decoder, as a power of two; none where nothing is decompressed.
+    window_log: Option<u32>,
     /// What the command line says of keys.
     keys: KeyOptions,
     /// Whether items are keys, rather than records that have one.
@@ -146,7 +155,8 @@ impl Input {
             longest: items.max_line,
             skip_long: items.skip_long,
             purpose,
-            decompress: !items.no_decompress && items.given.is_empty(),
+            window_log: (!items.no_decompress && items.given.is_empty())
+                .then(|| items.long.unwrap_or(DEFAULT_LOG)),
             keys: items.keys.clone(),
             are_keys: !items.given.is_empty(),
             reading: Reading::asked(&items.keys)?,
@@ -224,7 +234,7 @@ impl Input {
             .zip(place)
             .map(|(sum, place)| sum + metadata.len().saturating_sub(place));
         let found = match (place, is_stdin) {
-            (Some(_), false) => own_files::found_in(&file, path, self.decompress),
+            (Some(_), false) => own_files::found_in(&file, path, self.window_log),
             (Some(place), true) => own_files::kind_at(&file, place).map(Found::plain),
             (None, _) => None,
         };
@@ -335,7 +345,7 @@ impl Input {
 
     /// Refuses what is compressed in a way that is not read, and says what may be no text.
     fn decompressed(&self, name: &str, stream: Stream) -> Result<Stream, CliError> {
-        if !self.decompress {
+        if self.window_log.is_none() {
             return Ok(stream);
         }
         let name = name.to_owned();
@@ -378,7 +388,7 @@ impl Input {
             if name == STDIN && !self.quiet && file.is_terminal() {
                 tell("everseen: reading standard input; end it with Ctrl-D");
             }
-            let stream = compressed::open(SharedStream::of(file), self.decompress, &self.meter)
+            let stream = compressed::open(SharedStream::of(file), self.window_log, &self.meter)
                 .map_err(fail)?;
             let stream = self.decompressed(&name, stream)?;
             let mut stream = self.purpose.refuse_stream(&name, stream)?;
@@ -431,6 +441,11 @@ fn not_split((name, line): (&str, u64), longest: u64, error: &SplitError) -> Cli
 /// Explains why an input can't be read further: because of the system, or because of what is in it.
 fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError {
     let name = name.to_owned();
+    let limit = source.get_ref().and_then(|own| own.downcast_ref());
+    if let (Some(format), Some(WindowTooLarge { log })) = (format, limit) {
+        let log = *log;
+        return CliError::WindowTooLarge { name, format, log };
+    }
     match format {
         Some(format) if source.raw_os_error().is_none() => match source.kind() {
             ErrorKind::UnexpectedEof => CliError::CutShort { name, format },

@@ -151,14 +151,14 @@ impl Found {
 }
 
 /// Returns what a regular file of Everseen is that was opened by its name, or is packed in one.
-pub fn found_in(file: &File, path: &Path, decompress: bool) -> Option<Found> {
+pub fn found_in(file: &File, path: &Path, window_log: Option<u32>) -> Option<Found> {
     let head = head_at(file, 0);
-    if !decompress || !compressed::is_compressed(&head) {
+    if window_log.is_none() || !compressed::is_compressed(&head) {
         return FileKind::of(&head).map(Found::plain);
     }
     // What can't be decompressed is reported in its turn.
     let again = File::open(path).ok()?;
-    let Stream { format, bytes } = compressed::open(again, true, &Arc::default()).ok()?;
+    let Stream { format, bytes } = compressed::open(again, window_log, &Arc::default()).ok()?;
     let kind = look(bytes).ok()?.kind?;
     Some(Found { kind, format })
 }

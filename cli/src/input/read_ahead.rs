@@ -151,6 +151,7 @@ mod tests {
                 max_line: 7,
                 skip_long: false,
                 no_decompress: false,
+                long: None,
                 keys: KeyOptions::default(),
             };
             let hasher = everseen::hash::KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);

@@ -77,7 +77,7 @@ pub struct Text {
     #[arg(long, help_heading = "Keys in records")]
     pub ignore_case: bool,
 
-    /// Ignore white space and carriage returns at both ends of a key
+    /// Ignore white space and carriage returns at both ends of a key, and a byte-order mark before it
     #[arg(long, help_heading = "Keys in records")]
     pub trim: bool,
 

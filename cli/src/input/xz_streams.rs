@@ -1,31 +1,46 @@
 //! The streams of an xz file, and the zeros between them.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, ErrorKind, Read};
 
 use lzma_rust2::XzReader;
 
-use crate::input::compressed::MAX_WINDOW_LOG;
 use crate::input::members::{Member, Members};
 
-/// The most memory for a window, in KiB, with what the decoder needs besides.
-const MAX_XZ_KIB: u32 = (1 << (MAX_WINDOW_LOG - 10)) + 1024;
+/// What the decoder needs besides the window, in KiB.
+const BESIDES_KIB: u32 = 1024;
 
 /// One xz stream after the other. The decoder could do so itself, but reads the zeros between them byte by byte, which takes
 /// seconds for some hundred megabytes.
-pub type XzStreams<R> = Members<XzReader<R>>;
+pub type XzStreams<R> = Members<XzStream<R>>;
 
-impl<R: BufRead> Member for XzReader<R> {
-    type Input = R;
+/// One stream, with what it may keep.
+pub struct XzStream<R: Read> {
+    decoder: XzReader<R>,
+    window_log: u32,
+}
 
-    fn begin(input: R) -> Self {
-        XzReader::new_mem_limit(input, false, MAX_XZ_KIB)
+impl<R: BufRead> Read for XzStream<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(into)
+    }
+}
+
+impl<R: BufRead> Member for XzStream<R> {
+    type Input = (R, u32);
+
+    fn begin((input, window_log): (R, u32)) -> Self {
+        let most = (1 << (window_log - 10)) + BESIDES_KIB;
+        XzStream {
+            decoder: XzReader::new_mem_limit(input, false, most),
+            window_log,
+        }
     }
 
-    fn into_input(self) -> R {
-        self.into_inner()
+    fn into_input(self) -> (R, u32) {
+        (self.decoder.into_inner(), self.window_log)
     }
 
-    fn follows(input: &mut R) -> io::Result<bool> {
+    fn follows((input, _): &mut (R, u32)) -> io::Result<bool> {
         skip_padding(input)
     }
 }

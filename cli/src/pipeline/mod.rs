@@ -408,6 +408,7 @@ mod tests {
             max_line: 64 << 20,
             skip_long: false,
             no_decompress: false,
+            long: None,
             keys: KeyOptions::default(),
         };
         let purpose = Purpose {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::input::window_limit::{DEFAULT_LOG, LARGEST_LOG, WindowTooLarge};
 
 #[test]
 fn only_a_whole_magic_is_compressed_and_only_its_beginning_is_open() {
@@ -76,12 +77,12 @@ fn what_ends_within_a_magic_is_cut_short_unless_it_may_be_text() {
 fn a_bar_counts_the_bytes_that_lie_in_the_inputs() {
     let meter = Arc::new(Meter::default());
     let mut read = Vec::new();
-    let mut plain = open(&b"some text"[..], true, &meter).expect("opens");
+    let mut plain = open(&b"some text"[..], Some(DEFAULT_LOG), &meter).expect("opens");
     plain.bytes.read_to_end(&mut read).expect("reads");
     assert_eq!(meter.bytes(), None);
     let packed = zstd::encode_all(&[b'x'; 100_000][..], 1).expect("packs");
     let length = packed.len() as u64;
-    let mut stream = open(io::Cursor::new(packed), true, &meter).expect("opens");
+    let mut stream = open(io::Cursor::new(packed), Some(DEFAULT_LOG), &meter).expect("opens");
     stream.bytes.read_to_end(&mut read).expect("reads");
     assert_eq!(read.len(), 9 + 100_000);
     assert_eq!(meter.bytes(), Some(9 + length));
@@ -109,7 +110,7 @@ fn lines() -> Vec<u8> {
 
 /// Reads all of it, and tells how that ended.
 fn unpack(bytes: impl Read + 'static) -> (Option<Format>, Vec<u8>, io::Result<usize>) {
-    let mut stream = open(bytes, true, &Arc::default()).expect("opens");
+    let mut stream = open(bytes, Some(DEFAULT_LOG), &Arc::default()).expect("opens");
     let mut text = Vec::new();
     let ended = stream.bytes.read_to_end(&mut text);
     (stream.format, text, ended)
@@ -209,7 +210,7 @@ fn padding_is_skipped_in_large_pieces() {
         let asked = std::rc::Rc::default();
         let input = Asked(io::Cursor::new(bytes), std::rc::Rc::clone(&asked));
         let mut text = Vec::new();
-        let mut decoder = decoder(Format::Xz, input).expect("opens");
+        let mut decoder = decoder(Format::Xz, DEFAULT_LOG, input).expect("opens");
         decoder.read_to_end(&mut text).expect("padding");
         assert!(text == lines().repeat(2));
         asked.get()
@@ -236,15 +237,24 @@ fn damage_is_an_error_or_does_no_harm() {
 }
 
 #[test]
-fn memory_that_a_header_claims_is_refused() {
-    // The header of a frame with a window of 2 GiB, and an empty last block.
-    let zstd = b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00";
+fn memory_that_a_header_claims_is_refused_unless_it_is_allowed() {
+    // The header of a frame with a window of 2 GiB, and a last block of one byte.
+    let zstd = b"\x28\xb5\x2f\xfd\x00\xa8\x09\x00\x00x";
     // A dictionary of 4 GiB.
     let xz = include_bytes!("../../../tests/data/wide.xz");
-    for bytes in [&zstd[..], xz] {
-        let (_, text, ended) = unpack(bytes);
-        assert!(text.is_empty());
-        let error = ended.expect_err("too much").to_string();
-        assert!(error.contains("memory"), "{error}");
-    }
+    let read = |bytes: &'static [u8], log| {
+        let mut stream = open(bytes, Some(log), &Arc::default()).expect("opens");
+        let mut text = Vec::new();
+        stream.bytes.read_to_end(&mut text).map(|_| text)
+    };
+    let limit = |result: io::Result<Vec<u8>>| {
+        let error = result.expect_err("too much").into_inner().expect("typed");
+        let error = error.downcast::<WindowTooLarge>();
+        error.expect("a limit").log
+    };
+    assert_eq!(limit(read(zstd, DEFAULT_LOG)), DEFAULT_LOG);
+    assert_eq!(limit(read(zstd, LARGEST_LOG - 1)), LARGEST_LOG - 1);
+    assert_eq!(read(zstd, LARGEST_LOG).expect("allowed"), b"x");
+    assert_eq!(limit(read(xz, DEFAULT_LOG)), DEFAULT_LOG);
+    assert_eq!(limit(read(xz, LARGEST_LOG)), LARGEST_LOG);
 }

@@ -267,3 +267,35 @@ fn text_of_two_bytes_a_character_is_noticed() {
     }
     assert_eq!(lab.run_on(&["dedup", "other"], b"\xffa\n").err, "");
 }
+
+#[test]
+fn a_window_beyond_the_limit_names_the_option_that_allows_it() {
+    let lab = Lab::new();
+    // The header of a frame with a window of 2 GiB, and a last block of two bytes.
+    lab.write("far.zst", b"\x28\xb5\x2f\xfd\x00\xa8\x11\x00\x00a\n");
+    let limited = |limit: &str| {
+        format!(
+            "its zstd data refers to text further back than {limit}, which a decoder may keep; allow it 2.0 GiB of memory with --long=31"
+        )
+    };
+    let ran = lab.run(&["dedup", "seen", "far.zst"]);
+    ran.expect_error(&limited("128.0 MiB"));
+    let ran = lab.run(&["dedup", "--long=30", "seen", "far.zst"]);
+    ran.expect_error(&limited("1.0 GiB"));
+    for (number, long) in ["--long", "--long=31"].into_iter().enumerate() {
+        let store = format!("allowed{number}");
+        assert_eq!(
+            lab.run(&["dedup", long, &store, "far.zst"]).expect(0),
+            b"a\n"
+        );
+    }
+    lab.write("far.xz", include_bytes!("../../data/wide.xz"));
+    let ran = lab.run(&["dedup", "seen", "far.xz"]);
+    ran.expect_error("far.xz: its xz data refers to text further back than 128.0 MiB");
+    let ran = lab.run(&["dedup", "--long=31", "seen", "far.xz"]);
+    ran.expect_error("than 2.0 GiB, which a decoder may keep; decompress it first, as in `xz -dc far.xz | everseen ...`");
+    for wrong in ["--long=32", "--long=9", "--long=2G"] {
+        let ran = lab.run(&["dedup", wrong, "seen", "far.zst"]);
+        assert_eq!(ran.code, Some(2), "{wrong}");
+    }
+}
