@@ -14,11 +14,13 @@ mod output;
 mod pipeline;
 mod process;
 mod report;
+mod topics;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use everseen::Escaped;
 
@@ -48,6 +50,8 @@ Examples:
   everseen check visited.ever < candidates.txt         those of them that are known
   everseen info visited.ever                           what is in there, how full, how exact
   everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
+
+Topics: everseen help buffer, keys, urls, wait, windows
 
 Exit status: 0 done, 1 \"no\" (check, dedup --key: nothing printed; verify: damage), 2 error, 3 done but for lines
 that another process has claimed and not committed (dedup, add: see --wait).";
@@ -95,15 +99,39 @@ fn main() -> ExitCode {
         output::tell_lines(FIRST_STEPS);
         return ExitCode::from(2);
     }
-    let result = signals::survive_size_limits().and_then(|()| match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
-        Err(wrong) if wrong.use_stderr() => Ok(refuse(&shown(wrong))),
-        Err(asked) => show(&asked),
-    });
+    let result = signals::survive_size_limits().and_then(|()| answer());
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));
         ExitCode::from(2)
     })
+}
+
+/// Does what the command line says.
+fn answer() -> Result<ExitCode, CliError> {
+    if let Some(text) = topics::asked(std::env::args_os().skip(1)) {
+        output::print(&format!("{text}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match parse(std::env::args_os().collect()) {
+        Ok(cli) => run(cli.command),
+        Err(wrong) if wrong.use_stderr() => Ok(refuse(&shown(wrong))),
+        Err(asked) => show(&asked),
+    }
+}
+
+/// Parses a command line. Short help has one line an option, without the values that it may have.
+fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    if arguments.iter().any(|argument| argument == "-h") {
+        command = command.mut_subcommands(|one| {
+            one.mut_args(|argument| {
+                let has_values = argument.get_action().takes_values();
+                argument.hide_possible_values(has_values)
+            })
+        });
+    }
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Returns the error of the same command line with escaped characters: clap repeats names and values as they are.
@@ -115,7 +143,7 @@ fn shown(wrong: clap::Error) -> clap::Error {
             false => escaped.into(),
         }
     });
-    match Cli::try_parse_from(escaped) {
+    match parse(escaped.collect()) {
         Err(again) if again.kind() == wrong.kind() => again,
         // Without the name, the escaped line has another meaning. The kind of the error says what is wrong.
         _ => Cli::command().error(wrong.kind(), "the command line makes no sense; try --help"),

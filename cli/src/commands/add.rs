@@ -19,8 +19,7 @@ use crate::pipeline::pending::Wait;
 
 /// Remember lines
 ///
-/// Prints nothing, but for a summary on standard error with --stats, on a terminal, and where not all lines were added. The
-/// exit status is 3 if another process still has some of the lines pending (--wait).
+/// Prints nothing, but for a summary on standard error with --stats, on a terminal, and where not all lines were added.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -31,8 +30,9 @@ pub struct Args {
     #[command(flatten)]
     items: Items,
 
-    /// Counting stores: add only lines that are absent. By default each line counts, and must be removed as often as it
-    /// was added
+    /// Counting stores: add only lines that are absent
+    ///
+    /// By default each line counts, and must be removed as often as it was added.
     #[arg(long)]
     unique: bool,
 
@@ -48,7 +48,9 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
 
-    /// At the end, report how many lines there were and how many were new. On a terminal it does so in any case
+    /// At the end, report how many lines there were and how many were new
+    ///
+    /// On a terminal it does so in any case.
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     stats: bool,
 
@@ -62,7 +64,9 @@ Examples:
   everseen add visited.ever old-urls.gz                       compressed lists are decompressed
   everseen add --stats blocked.ever blocklist.txt             and how many were new
   everseen add --json blocked.ever blocklist.txt 2> added.json
-  everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
+  everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling
+
+Exit status: 0 done, 2 error, 3 done but for lines that another run still holds (--wait).";
 
 pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(

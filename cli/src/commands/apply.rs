@@ -21,8 +21,6 @@ use crate::process::signals::Signals;
 /// checked before anything is written. If writing is interrupted (a kill, a power cut, a full disk), the copy is
 /// refused until you apply the same delta again; you can do that any number of times. No process may have the copy
 /// open. A copy that already holds the delta stays as it is.
-///
-/// The exit status is 0 if the copy is up to date, and 2 if it could not be updated.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -45,12 +45,15 @@ pub struct Args {
     #[arg(short, long, conflicts_with_all = ["count", "line_number", "json"])]
     quiet: bool,
 
-    /// Print the number of each line before it, counted from 1, as in grep: `7:the line`; with several files their
-    /// names too
+    /// Print the number of each line before it, from 1, as grep does
+    ///
+    /// `7:the line`; with several files their names too.
     #[arg(short = 'n', long, conflicts_with = "count")]
     line_number: bool,
 
-    /// At the end, print a summary as one line of JSON on standard error (docs/json.md)
+    /// At the end, print a summary as one line of JSON on standard error
+    ///
+    /// docs/json.md describes it.
     #[arg(long)]
     json: bool,
 
@@ -71,7 +74,9 @@ Examples:
   everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
   everseen check -n blocked.ever hosts.txt                 where they stand in the file
   everseen check -c blocked.ever hosts.txt                 how many are blocked
-  everseen check -q blocked.ever --key example.org && echo blocked";
+  everseen check -q blocked.ever --key example.org && echo blocked
+
+Exit status: 0 a line was printed, 1 none, 2 error.";
 
 pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     args.items.read_list()?;

@@ -16,10 +16,11 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// Also merge all runs of a fingerprint store into one: as much work as writing the whole store
+    /// Also merge all runs of a fingerprint store into one
     ///
-    /// A run of few lines adds to the store what it brought, and leaves the rest as it is. Runs are merged as they grow, so
-    /// nothing requires this. It makes the file some percent smaller.
+    /// That is as much work as writing the whole store. A run of few lines adds to the store what it brought, and
+    /// leaves the rest as it is. Runs are merged as they grow, so nothing requires this. It makes the file some percent
+    /// smaller.
     #[arg(long)]
     full: bool,
 

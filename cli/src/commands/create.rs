@@ -34,17 +34,20 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in layers: the keys of its
-    /// first one
+    /// The maximum number of keys, such as 50_000_000, 50M or 5e7
+    ///
+    /// For a store that grows in layers: the keys of its first one.
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
-    /// Of kind fingerprint: the number of keys that the store may grow to. Each doubling takes one bit more for each key
-    /// [default: 2^36, some 69 billion, or as many as keep the rate]
+    /// How many keys a fingerprint store may grow to [default: 2^36]
+    ///
+    /// Each doubling takes one bit more for each key. 2^36 are some 69 billion; it is fewer where the rate asks for
+    /// that.
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity")]
     grows_to: Option<u64>,
 
-    /// The rate at which unseen keys may be taken for seen ones [default: 1e-6]
+    /// How often a new key may be taken for a seen one [default: 1e-6]
     #[arg(long, value_name = "P", value_parser = size::rate, conflicts_with = "bits_per_key")]
     fpr: Option<f64>,
 
@@ -52,44 +55,55 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// The kind of store: bloom, of fixed capacity; fingerprint, which grows and can remove keys; counting, which counts
-    /// keys and can remove them; or scalable, which grows in layers [default: bloom with a capacity, else fingerprint]
+    /// Its kind: bloom, fingerprint, counting or scalable
+    ///
+    /// bloom is of fixed capacity; fingerprint grows and can remove keys; counting counts keys and can remove them;
+    /// scalable grows in layers [default: bloom with a capacity, else fingerprint].
     #[arg(long)]
     kind: Option<Kind>,
 
-    /// The hash function: highway resists keys that an attacker chooses; xxh3 and murmur3 do not [default: highway]
+    /// The hash function: highway, xxh3 or murmur3 [default: highway]
+    ///
+    /// highway resists keys that an attacker chooses; xxh3 and murmur3 do not.
     #[arg(long)]
     hash: Option<Hash>,
 
-    /// The key of the hash function, 64 hexadecimal digits [default: random]
+    /// The key of the hash function, 64 hex digits [default: random]
     #[arg(long, value_name = "HEX", value_parser = size::seed)]
     seed: Option<[u8; 32]>,
 
-    /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
-    /// size and rate, and compares lines in the same way. It is transactional, and keeps a sample, if that one does
+    /// Create a store that can be merged with this one
+    ///
+    /// See `everseen union`. It gets the same hash function, seed, kind, size and rate, and compares lines in the same
+    /// way. It is transactional, and keeps a sample, if that one does.
     #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "grows_to", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = named_file())]
     like: Option<PathBuf>,
 
-    /// With --like: this many times its pages, and room for as many more keys
+    /// With --like: this many times its pages, and room for more keys
     #[arg(long, value_name = "F", value_parser = size::positive_count, requires = "like")]
     times: Option<u64>,
 
-    /// With a capacity: round the number of pages up so that the store can be halved this often (`everseen fold`), 0 to
-    /// 20 times
+    /// Let the number of pages be halved this often, 0 to 20 times
+    ///
+    /// With a capacity: rounds the number of pages up (`everseen fold`).
     #[arg(long, value_name = "LEVELS")]
     foldable: Option<u32>,
 
-    /// Return to the last commit after a crash [default: yes, but no for kind counting; with --like: as that store]
+    /// Return to the last commit after a crash [default: by the kind]
+    ///
+    /// By default yes, but no for kind counting, and with --like as that store.
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
     transactional: Option<bool>,
 
-    /// Remember each key as soon as it is added, for programs that never commit. In such a store `dedup` is slower,
-    /// refuses a second run beside the first, and refuses -o
+    /// Remember each key as it is added, for programs without commits
+    ///
+    /// In such a store `dedup` is slower, refuses a second run beside the first, and refuses -o.
     #[arg(long, conflicts_with = "transactional")]
     no_transactional: bool,
 
-    /// Keep no sample. By default one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the
-    /// store), so that `everseen info` can measure the false positive rate
+    /// Keep no sample, by which `info` measures the rate
+    ///
+    /// By default one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store).
     #[arg(long)]
     no_sample: bool,
 

@@ -32,9 +32,8 @@ use crate::process::{handle, side_files};
 /// needed and takes one unseen line in a million for a seen one (--capacity and --fpr choose otherwise).
 ///
 /// Any number of runs may share a transactional store. If another run has claimed a line and not committed it, this run
-/// waits for it, and no later line overtakes that line (--wait). If lines are still pending at the end, the exit status
-/// is 3. A store that is not transactional takes one run of dedup at a time; any number of other commands may use it
-/// meanwhile.
+/// waits for it, and no later line overtakes that line (--wait). A store that is not transactional takes one run of dedup
+/// at a time; any number of other commands may use it meanwhile.
 ///
 /// A run that is killed at any point and repeated on the same input loses no line, with stores of any kind: a line is
 /// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe: after all but the last 64K
@@ -54,35 +53,41 @@ pub struct Args {
     #[command(flatten)]
     items: Items,
 
-    /// Print the repeats instead: the lines that an earlier run or an earlier line has brought. New lines are remembered,
-    /// and not printed
+    /// Print the repeats instead: new lines are remembered, and not printed
+    ///
+    /// Repeats are the lines that an earlier run or an earlier line has brought.
     #[arg(long, conflicts_with = "output")]
     seen: bool,
 
-    /// Print only how many new lines there are, or with --seen how many repeats. They are remembered before the number is
-    /// printed. `everseen count` needs no store
+    /// Print only how many new lines there are (with --seen: repeats)
+    ///
+    /// They are remembered before the number is printed. `everseen count` needs no store.
     #[arg(short, long, conflicts_with = "output")]
     count: bool,
 
-    /// Append to this file instead of standard output; it holds each line exactly once, however runs end
+    /// Append to this file instead; it holds each line exactly once
     ///
-    /// Each commit records the length of the file in the store. The next run with this store and file cuts off what a
-    /// killed run has written after its last commit. If the file was replaced or shortened meanwhile, or has more than the
-    /// store knows of (--output-longer), that is an error. Everything that was there before a run, or was appended after a
-    /// run that ended (by itself, by a signal or with an error), stays. Until then, let nothing else write to the file.
-    /// The store must be transactional; it has room for some 400 such files.
+    /// That holds however runs end: each commit records the length of the file in the store. The next run with this
+    /// store and file cuts off what a killed run has written after its last commit. If the file was replaced or
+    /// shortened meanwhile, or has more than the store knows of (--output-longer), that is an error. Everything that
+    /// was there before a run, or was appended after a run that ended (by itself, by a signal or with an error), stays.
+    /// Until then, let nothing else write to the file. The store must be transactional; it has room for some 400 such
+    /// files.
     #[arg(short, long, value_name = "FILE", value_parser = named_file())]
     output: Option<PathBuf>,
 
-    /// Where the file of -o has more than the store knows of: cut it to what the store knows, or keep all of it and append
+    /// If the file of -o has more than the store knows: cut it, or keep it
     ///
-    /// That happens if the store was restored from a copy that is older than the file, or if another store has written to
-    /// the file. Then the lines that the store doesn't know may be good ones, and without this option the run is refused.
-    /// With `keep`, lines of them may be printed again. What a killed run has left is cut off in any case.
+    /// It is cut to what the store knows, or kept whole and appended to. That happens if the store was restored from a
+    /// copy that is older than the file, or if another store has written to the file. Then the lines that the store
+    /// doesn't know may be good ones, and without this option the run is refused. With `keep`, lines of them may be
+    /// printed again. What a killed run has left is cut off in any case.
     #[arg(long, value_name = "WHAT", requires = "output")]
     output_longer: Option<Longer>,
 
-    /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second
+    /// Commit after this many lines, and at the end
+    ///
+    /// Earlier if the buffer is too small, or after a second.
     #[arg(long, value_name = "N", default_value = "1M", value_parser = size::positive_count)]
     commit_every: u64,
 
@@ -101,8 +106,7 @@ pub struct Args {
     #[command(flatten)]
     new_store: NewStore,
 
-    /// At the end, report how many lines there were, how many were new and seen, what memory the buffers took, and how
-    /// fast it went
+    /// At the end, report lines, new and seen ones, memory and speed
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     stats: bool,
 
@@ -113,7 +117,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen dedup visited.ever urls.txt >> fresh.txt      a file, against all that was seen before
-  everseen dedup -o fresh.txt visited.ever urls.txt      the same, each line once even if it is killed
+  everseen dedup -o fresh.txt visited.ever urls.txt      the same, each line once, even after a kill
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --json-key url visited.ever pages.jsonl JSON records, by their url
@@ -123,7 +127,10 @@ Examples:
   everseen dedup --seen visited.ever urls.txt            the repeats instead
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster
   everseen dedup --grows-to 1e9 visited.ever urls.txt    a new store that grows, but no further
-  find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
+  find . -print0 | everseen dedup -0 files.ever          items with line ends in them
+
+Exit status: 0 done, 1 nothing printed for --key, 2 error, 3 done but for lines that another
+run still holds (--wait).";
 
 pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     args.items.read_list()?;

@@ -48,7 +48,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  everseen check blocked.ever known-good.txt | everseen exempt blocked.ever    known-good.txt is not blocked
+  everseen check blocked.ever known-good.txt | everseen exempt blocked.ever
   echo https://example.org/ | everseen exempt visited.ever";
 
 pub fn run(mut args: Args) -> Result<ExitCode, CliError> {

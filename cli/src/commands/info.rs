@@ -28,8 +28,10 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that
-    /// are set, or count the fingerprints
+    /// Also read all pages: count damaged ones, estimate keys and rate
+    ///
+    /// verify names the damaged ones. Keys and rate are estimated from the bits that are set, or the fingerprints are
+    /// counted.
     #[arg(long)]
     pages: bool,
 

@@ -19,15 +19,17 @@ const PAGE: u64 = everseen::sizing::PAGE_BYTES;
 /// The part of the command line that says what the result is like.
 #[derive(clap::Args)]
 pub struct Terms {
-    /// The rate at which the result may take unseen keys for seen ones, if it may differ from before
+    /// The rate at which the result may err, if it may differ from before
+    ///
+    /// That is how often it may take an unseen key for a seen one.
     #[arg(long, value_name = "P", value_parser = size::rate)]
     fpr: Option<f64>,
 
-    /// Make the result return to its last commit after a crash [default: if all stores do so]
+    /// Return to the last commit after a crash [default: if all stores do]
     #[arg(long, conflicts_with = "no_transactional")]
     transactional: bool,
 
-    /// Make the result remember each key as soon as it is added, for programs that never commit
+    /// Remember each key as it is added, for programs without commits
     #[arg(long)]
     no_transactional: bool,
 

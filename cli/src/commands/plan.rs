@@ -21,8 +21,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
-    /// With --kind fingerprint: the number of keys that the store may grow to, which is its capacity under another name
-    /// [default: 2^36]
+    /// With --kind fingerprint: how many keys it may grow to [default: 2^36]
+    ///
+    /// Which is its capacity under another name.
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity")]
     grows_to: Option<u64>,
 
@@ -34,19 +35,22 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// The size of the pages, such as 64M or 1GiB; the header of the store is extra
+    /// The size of the pages, such as 64M or 1GiB; the header is extra
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
-    /// The kind of store: bloom, of fixed size; counting, which takes four times as much; scalable, which grows in
-    /// layers; or fingerprint, which grows without them, as stores do that are created without --capacity. Layers are
-    /// planned for keys that come little by little. Fingerprints are planned from --capacity, or --grows-to, and --fpr
-    /// [default: 1e-6], for several numbers of keys up to that
+    /// The kind: bloom, counting, scalable or fingerprint
+    ///
+    /// bloom is of fixed size; counting takes four times as much; scalable grows in layers; fingerprint grows without
+    /// them, as stores do that are created without --capacity. Layers are planned for keys that come little by little.
+    /// Fingerprints are planned from --capacity, or --grows-to, and --fpr [default: 1e-6], for several numbers of keys
+    /// up to that.
     #[arg(long, default_value_t = Kind::Bloom)]
     kind: Kind,
 
-    /// Round the number of pages up so that the store can be halved this often, 0 to 20 times, and show what it holds
-    /// then
+    /// Let the number of pages be halved this often, 0 to 20
+    ///
+    /// It is rounded up for that. Shows what the store holds then.
     #[arg(long, value_name = "LEVELS", default_value_t = 0)]
     foldable: u32,
 

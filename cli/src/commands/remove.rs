@@ -33,7 +33,9 @@ use crate::pipeline::{self, Job};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store: of kind fingerprint, which `everseen create` creates without a capacity, or of kind counting
+    /// The store, of kind fingerprint or counting
+    ///
+    /// `everseen create` creates one of kind fingerprint without a capacity.
     #[arg(value_parser = named_file())]
     store: PathBuf,
 

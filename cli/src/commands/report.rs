@@ -20,8 +20,6 @@ use crate::report::{BEGINNING, Facts};
 ///
 /// Reads all pages, like verify. The page needs no network and no other file. It shows how full the store is and how
 /// often it is wrong, today and over its growth; how full each page is, beside what is expected; and what is damaged.
-///
-/// The exit status is 0 if there is no damage, 1 if there is, and 2 if the store can't be opened.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -29,7 +27,9 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// Write to this file instead of standard output. Replaces an HTML page, and nothing else
+    /// Write to this file; replaces an HTML page, and nothing else
+    ///
+    /// Without it, standard output gets the page.
     #[arg(short, long, value_name = "FILE", value_parser = named_file())]
     output: Option<PathBuf>,
 
@@ -40,7 +40,9 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen report visited.ever -o report.html
-  everseen report visited.ever | ssh desk 'cat > report.html'";
+  everseen report visited.ever | ssh desk 'cat > report.html'
+
+Exit status: 0 no damage, 1 damage, 2 error.";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if let Some(output) = &args.output {

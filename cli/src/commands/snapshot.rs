@@ -27,8 +27,6 @@ use crate::process::signals::Signals;
 /// With --since, writes only the pages that have changed, into a delta for `everseen apply`. Of a store of kind
 /// fingerprint it writes the segments that have changed, of some 4 MiB each. PREVIOUS is an earlier snapshot, or one that
 /// deltas have brought up to date; it is only read.
-///
-/// The exit status is 0 on success, and 2 on failure.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -14,8 +14,6 @@ use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
 
 /// Read all of a store, and name each damaged page
-///
-/// The exit status is 0 if there is no damage, 1 if there is, and 2 if the store can't be opened.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -34,7 +32,9 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen verify visited.ever && cp visited.ever backup/
-  everseen verify --json visited.ever | jq '.damaged[].page'";
+  everseen verify --json visited.ever | jq '.damaged[].page'
+
+Exit status: 0 no damage, 1 damage, 2 error.";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = args

@@ -62,36 +62,45 @@ pub struct Items {
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Read the files that are named in this list as well, one name a line, or between NUL bytes if it has any; `-` is
-    /// standard input
+    /// Read the files named in this list as well; `-` is standard input
+    ///
+    /// One name a line, or between NUL bytes if the list has any.
     #[arg(long, value_name = "LIST", conflicts_with = "given")]
     pub files_from: Option<PathBuf>,
 
-    /// Take this key as the only item, instead of reading anything. It is the key itself, and no record, where the store
-    /// compares records. Given several times, each is an item
+    /// Take this key as the only item, and read nothing; may be repeated
+    ///
+    /// It is the key itself, and no record, where the store compares records. Given several times, each is an item. The
+    /// exit status answers.
     #[arg(long = "key", value_name = "KEY", conflicts_with = "files")]
     pub given: Vec<OsString>,
 
-    /// Separate items by NUL bytes instead of line feeds, in input and output
+    /// Separate items by NUL bytes, not line feeds, in input and output
     #[arg(short = '0', long)]
     pub null: bool,
 
-    /// The longest item to accept. A longer one is an error, reported after everything before it is done. Up to four
-    /// items of this length may be in memory
+    /// The longest item to accept; a longer one is an error
+    ///
+    /// The error is reported after everything before it is done. Up to four items of this length may be in memory.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
     pub max_line: u64,
 
-    /// Skip items that are longer than --max-line, and go on. They are counted, and the first one is reported
+    /// Skip items longer than --max-line, and count them
+    ///
+    /// The first one is reported.
     #[arg(long)]
     pub skip_long: bool,
 
-    /// Read compressed files as they are. By default, what begins as gzip, zstd, xz or bzip2 data is decompressed,
-    /// whatever its name
+    /// Read gzip, zstd, xz and bzip2 data as it is
+    ///
+    /// By default, what begins so is decompressed, whatever its name.
     #[arg(long)]
     pub no_decompress: bool,
 
-    /// Let the decoder of a zstd or xz file keep up to 2^N bytes of past text in memory: --long=31 reads what `zstd
-    /// --long=31` has written. Without N, 31 [default: 27, which is 128 MiB]
+    /// Allow decoders 2^N bytes of past text (31 without N) [default: 27]
+    ///
+    /// --long=31 reads what `zstd --long=31` has written. Decoders of zstd and xz take that much memory where a file
+    /// asks for it; 2^27 is 128 MiB.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "31", conflicts_with = "no_decompress", value_parser = clap::value_parser!(u32).range(10..=i64::from(LARGEST_LOG)))]
     pub long: Option<u32>,
 

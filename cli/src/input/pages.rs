@@ -5,8 +5,10 @@ use everseen_keys::url::pages::{PageRules, query_name};
 /// The part of the command line that says what of a URL doesn't count beyond the standard.
 #[derive(clap::Args, Clone, Default)]
 pub struct Pages {
-    /// Ignore these names of a query, with their values: names with * for any characters, and @tracking for well-known ones
-    /// such as utm_*, gclid and fbclid. The rules from here on are none of the standard, and hold for http and https
+    /// Ignore these names of a query: names, globs with *, @tracking
+    ///
+    /// With their values. @tracking stands for well-known ones such as utm_*, gclid and fbclid. See `everseen help
+    /// urls`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = query_name, conflicts_with_all = ["no_url", "keep_query"], help_heading = "URLs")]
     pub drop_query: Vec<String>,
 

@@ -30,19 +30,21 @@ pub struct KeyOptions {
 /// The part of the command line that says which part of an item is its key.
 #[derive(clap::Args, Clone, Default)]
 pub struct Records {
-    /// Compare JSON records, one an item, by this value in them: `url`, `meta.url`, or a JSON Pointer such as /meta/url.
-    /// The whole record is printed, as it came. Given several times, all values together are the key. A store that a
-    /// command creates keeps this and the options below, and later commands follow it (docs/guide/records.md)
+    /// Compare JSON records by this value: `url`, `meta.url`, /meta/url
+    ///
+    /// A JSON Pointer, or a path with dots, in one record an item. Given several times, all values together are the
+    /// key. See `everseen help keys`.
     #[arg(long, value_name = "PATH", value_parser = Pointer::parse, conflicts_with_all = ["csv_key", "key_field"], help_heading = "Keys in records")]
     pub json_key: Vec<Pointer>,
 
-    /// Compare CSV records by this column: its name in the header, or its number, counted from 1. Fields in quotes may
-    /// have line ends in them. The header is printed once, and not at all behind what an output file has already. A second
-    /// file may have the same header, or none. Given several times, all columns together are the key
+    /// Compare CSV records by this column: its name, or number from 1
+    ///
+    /// Fields in quotes may have line ends in them. The header is printed once. Given several times, all columns
+    /// together are the key. See `everseen help keys`.
     #[arg(long, value_name = "COLUMN", value_parser = Column::parse, conflicts_with = "key_field", help_heading = "Keys in records")]
     pub csv_key: Vec<Column>,
 
-    /// What is between two columns of CSV: one character, or \t [default: ,]
+    /// What is between columns of CSV: one character, or \t [default: ,]
     #[arg(long, value_name = "CHAR", value_parser = delimiter, conflicts_with = "tsv", help_heading = "Keys in records")]
     pub delimiter: Option<u8>,
 
@@ -50,22 +52,27 @@ pub struct Records {
     #[arg(long, help_heading = "Keys in records")]
     pub tsv: bool,
 
-    /// The first CSV record is no header. Columns have numbers then
+    /// The first CSV record is no header; columns have numbers then
     #[arg(long, help_heading = "Keys in records")]
     pub no_header: bool,
 
-    /// Compare lines by the field with this number, counted from 1, without quotes: what lies between white space, as in
-    /// awk. Given several times, all fields together are the key
+    /// Compare lines by this field, from 1, between white space as in awk
+    ///
+    /// Without quotes. Given several times, all fields together are the key. See `everseen help keys`.
     #[arg(long, value_name = "N", value_parser = units::positive_count, help_heading = "Keys in records")]
     pub key_field: Vec<u64>,
 
-    /// What is between two fields, instead of white space: any bytes, with \t, \n, \0, \\ and \xHH for some
+    /// Any bytes between fields, with \t, \n, \0, \\ and \xHH for some
+    ///
+    /// Instead of white space.
     #[arg(long, value_name = "BYTES", value_parser = separator, help_heading = "Keys in records")]
     pub field_separator: Option<Separator>,
 
-    /// What to do with records that have no key, since the value is missing or null, or the record is not JSON: pass them
-    /// on, compared as a whole, drop them, or fail, which ends the command. They are counted, and the first ones reported
-    /// [default: as the store was created, or pass]
+    /// Records without a key: pass, drop or fail [default: as created]
+    ///
+    /// Their value is missing or null, or they are not JSON. Pass them on, compared as a whole, drop them, or fail,
+    /// which ends the command. They are counted, and the first ones reported. A store keeps what it was created with,
+    /// which is otherwise pass.
     #[arg(long, value_name = "WHAT", value_parser = no_key(), help_heading = "Keys in records")]
     pub no_key: Option<NoKey>,
 }
@@ -73,15 +80,21 @@ pub struct Records {
 /// The part of the command line that says which differences of keys don't count.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub struct Text {
-    /// Ignore the case of letters, by the simple case folding of Unicode: Ä is ä, but ß is not ss
+    /// Ignore the case of letters: Ä is ä, but ß is not ss
+    ///
+    /// By the simple case folding of Unicode.
     #[arg(long, help_heading = "Keys in records")]
     pub ignore_case: bool,
 
-    /// Ignore white space and carriage returns at both ends of a key, and a byte-order mark before it
+    /// Ignore white space around a key, and a byte-order mark before it
+    ///
+    /// Carriage returns are white space.
     #[arg(long, help_heading = "Keys in records")]
     pub trim: bool,
 
-    /// Ignore the carriage return before a line end, as in files of Windows. Lines are printed as they came
+    /// Ignore the carriage return before a line end, as of Windows
+    ///
+    /// Lines are printed as they came.
     #[arg(long, help_heading = "Keys in records")]
     pub crlf: bool,
 }

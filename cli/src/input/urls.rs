@@ -8,13 +8,15 @@ use crate::error::{CliError, KeyError};
 /// The part of the command line that makes items URLs.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub struct Urls {
-    /// Compare items as URLs, whatever their spelling: case of scheme and host, default ports, /a/../b and the like, as
-    /// the WHATWG standard has it, and without the fragment. They are printed as they came. A store that a command
-    /// creates keeps this and the options below, and later commands follow it
+    /// Compare items as URLs, whatever their spelling
+    ///
+    /// They are printed as they came. See `everseen help urls`.
     #[arg(long, help_heading = "URLs")]
     pub url: bool,
 
-    /// Compare items byte by byte, as by default. It is an error if the store was created with --url
+    /// Compare items byte by byte, as by default
+    ///
+    /// It is an error if the store was created with --url.
     #[arg(long, conflicts_with = "url", help_heading = "URLs")]
     pub no_url: bool,
 
@@ -26,8 +28,10 @@ pub struct Urls {
     #[arg(long, conflicts_with = "no_url", help_heading = "URLs")]
     pub drop_www: bool,
 
-    /// What to do with items that are not URLs: pass them on, compared byte by byte, or drop them. They are counted,
-    /// and the first ones reported [default: as the store was created, or pass]
+    /// Items that are not URLs: pass or drop [default: as created]
+    ///
+    /// Pass them on, compared byte by byte, or drop them. They are counted, and the first ones reported. A store keeps
+    /// what it was created with, which is otherwise pass.
     #[arg(
         long,
         value_name = "WHAT",

@@ -17,23 +17,28 @@ const RATE: f64 = 1e-6;
 /// The part of the command line that describes the store to create.
 #[derive(clap::Args)]
 pub struct NewStore {
-    /// Create the store for this many keys, such as 50M or 5e7: a fixed size, and faster than one that grows. A store that
-    /// exists stays as it is: more keys than it was created for are an error, fewer a warning
+    /// Create it for this many keys, such as 50M: of fixed size, and faster
+    ///
+    /// Faster than one that grows. A store that exists stays as it is: more keys than it was created for are an error,
+    /// fewer a warning.
     #[arg(long, value_name = "N", value_parser = size::positive_count, help_heading = "A new store")]
     capacity: Option<u64>,
 
-    /// Create a store of kind fingerprint that may grow to this many keys [default: 2^36]. A store that exists stays as it
-    /// is: more keys than it may grow to are an error, fewer a warning
+    /// Let a fingerprint store grow to this many keys [default: 2^36]
+    ///
+    /// A store that exists stays as it is: more keys than it may grow to are an error, fewer a warning.
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity", help_heading = "A new store")]
     grows_to: Option<u64>,
 
-    /// Create the store with this false positive rate [default: 1e-6]. A store that exists stays as it is: a lower rate
-    /// than it was created with is an error, a higher one a warning
+    /// Create it with this false positive rate [default: 1e-6]
+    ///
+    /// A store that exists stays as it is: a lower rate than it was created with is an error, a higher one a warning.
     #[arg(long, value_name = "P", value_parser = size::rate, help_heading = "A new store")]
     fpr: Option<f64>,
 
-    /// Create a store of this kind [default: bloom with a capacity, else fingerprint]. If the store exists and is of
-    /// another kind, that is an error
+    /// Create it of this kind [default: bloom with a capacity, else fingerprint]
+    ///
+    /// If the store exists and is of another kind, that is an error.
     #[arg(long, help_heading = "A new store")]
     kind: Option<Kind>,
 }

@@ -6,7 +6,9 @@ use everseen::{OnDamage, OpenOptions};
 /// The part of the command line that tells what to do about damaged pages.
 #[derive(clap::Args)]
 pub struct Policy {
-    /// What to do about a damaged page: stop with an error, or take its keys for never seen, or for seen
+    /// A damaged page: error, never-seen or seen
+    ///
+    /// Stop with an error, or take the keys of the page for never seen, or for seen.
     #[arg(long, value_name = "WHAT", default_value = "error")]
     on_damage: Choice,
 }

@@ -10,11 +10,15 @@ use crate::output::{sum_up, tell_json};
 /// The part of the command line that says how to sum up.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Summing {
-    /// Print the summary as one line of JSON, on standard error (docs/json.md)
+    /// Print the summary as one line of JSON on standard error
+    ///
+    /// docs/json.md describes it.
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
 
-    /// Print no summary, no progress and no warnings: only errors, and what is printed on standard output
+    /// Print only errors, and what goes to standard output
+    ///
+    /// No summary, no progress and no warnings.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -9,7 +9,9 @@ use crate::options::units as size;
 /// The part of the command line that says how long to wait.
 #[derive(clap::Args)]
 pub struct Timeout {
-    /// How long to wait for other processes that open, close or block the store, such as 500ms or 5m
+    /// How long to wait for processes that block the store
+    ///
+    /// Those that open, close or block it. Such as 500ms or 5m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = size::duration)]
     timeout: Duration,
 }

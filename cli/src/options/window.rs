@@ -12,18 +12,21 @@ use crate::pipeline::window::Window as Waiting;
 /// The part of the command line that says how lines wait for each other.
 #[derive(Clone, clap::Args)]
 pub struct Window {
-    /// Whether lines wait for each other, so that one sweep over the filter answers many of them: where the filter is
-    /// not in memory and the disk, as measured, makes that faster (auto); always; or never
+    /// Let lines wait for each other: auto, always or never
+    ///
+    /// See `everseen help windows`.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     sieve: When,
 
-    /// Memory for lines that wait, at 13 bytes each; their text lies in an unlinked file beside the store [default: as
-    /// much as --buffer, but at most 64M, or a fourth of it where that is more]. Taken in addition to --buffer
+    /// Memory for lines that wait, in addition to --buffer
+    ///
+    /// See `everseen help windows`.
     #[arg(long, value_name = "SIZE", value_parser = size::positive_size)]
     window: Option<u64>,
 
-    /// The longest that a line from a pipe waits for others, such as 200ms [default: about as long as a sweep takes].
-    /// No line waits while the input pauses, or while lines come no faster than they are answered
+    /// The longest that a line from a pipe waits, such as 200ms
+    ///
+    /// See `everseen help windows`.
     #[arg(long, value_name = "TIME", value_parser = size::duration)]
     max_delay: Option<Duration>,
 }

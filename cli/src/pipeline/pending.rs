@@ -24,10 +24,9 @@ const MAX_PENDING: usize = 1 << 20;
 /// The part of the command line that says how long to wait.
 #[derive(clap::Args)]
 pub struct Wait {
-    /// How long to wait for lines that another process has claimed and not committed, such as 500ms, 30s or 5m. If that
-    /// process commits, they were seen; if it dies, they are new. Lines that are still pending after that are skipped:
-    /// neither printed nor remembered, but reported at the end with exit status 3. After one wait in vain, the command
-    /// does not wait again for as long
+    /// How long to wait for lines that another run holds
+    ///
+    /// Such as 500ms, 30s or 5m. See `everseen help wait`.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = size::duration)]
     pub wait: Duration,
 }

@@ -30,7 +30,7 @@ pub struct SetArgs {
     #[arg(required_unless_present = "count", value_name = "STORE", value_parser = named_file())]
     stores: Vec<PathBuf>,
 
-    /// Only print how many keys the new store would have (stores of kind fingerprint)
+    /// Only print how many keys it would have (stores of kind fingerprint)
     #[arg(long)]
     count: bool,
 

@@ -23,7 +23,7 @@ Examples:
   everseen create tue.ever --like mon.ever               before the second crawl
   everseen union week.ever mon.ever tue.ever             after it
   everseen union --fpr 1e-3 all.ever a.ever b.ever       fuller than they were created for
-  everseen union --count mon.ever tue.ever               how many keys it would have (kind fingerprint)";
+  everseen union --count mon.ever tue.ever               how many keys it would have";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let union = Operation {

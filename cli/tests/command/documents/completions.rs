@@ -5,17 +5,20 @@ use std::process::Command;
 
 use crate::support::Lab;
 
-const SUBCOMMANDS: [&str; 18] = [
+pub const SUBCOMMANDS: [&str; 21] = [
     "add",
     "apply",
     "check",
     "checkpoint",
     "completions",
+    "count",
     "create",
     "dedup",
+    "difference",
     "exempt",
     "fold",
     "info",
+    "intersect",
     "man",
     "plan",
     "remove",

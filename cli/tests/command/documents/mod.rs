@@ -2,5 +2,6 @@
 
 mod completions;
 mod guides;
+mod help;
 mod json;
 mod report;
