@@ -54,7 +54,8 @@ URLs are compared as the WHATWG standard has them, whatever their spelling: case
 host, default ports, /a/../b and the like, and without the fragment. --sort-query and --drop-www
 ignore more. With --json-key and its like, the value is the URL.
 
-The options from --drop-query on are none of the standard. They hold for http and https alone.
+The options from --drop-query on are none of the standard. They hold for http and https, those of
+the query for every scheme.
 
 A store that a command creates keeps these options, and later commands follow them: `everseen
 help keys`.";
@@ -85,11 +86,11 @@ A line from a pipe waits about as long as a sweep takes, or as --max-delay says.
 while the input pauses, or while lines come no faster than they are answered.";
 
 /// Returns what is said of the topic that a command line asks for.
-pub fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<&'static str> {
+pub fn asked<'a>(mut arguments: impl Iterator<Item = &'a OsString>) -> Option<&'static str> {
     let (help, topic) = (arguments.next()?, arguments.next()?);
     if help != "help" || arguments.next().is_some() {
         return None;
     }
-    let found = TOPICS.iter().find(|(name, _)| topic == *name);
+    let found = TOPICS.iter().find(|(name, _)| *topic == **name);
     found.map(|(_, text)| *text)
 }

@@ -7,6 +7,7 @@
 mod answers;
 mod arrow;
 mod batch;
+mod command;
 mod copies;
 mod errors;
 mod extractor;
@@ -44,6 +45,7 @@ fn _everseen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::union, module)?)?;
     module.add_function(wrap_pyfunction!(merge::fold, module)?)?;
     module.add_function(wrap_pyfunction!(planning::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
 
     // Every handle of the parent is another process's in the child.
     let after_fork = wrap_pyfunction!(session::forked, module)?;

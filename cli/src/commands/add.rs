@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use crate::commands::open_both;
 use crate::error::CliError;
@@ -16,6 +15,7 @@ use crate::output::Output;
 use crate::output::format::{many, thousands};
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
+use crate::process::exit_code::ExitCode;
 
 /// Remember lines
 ///

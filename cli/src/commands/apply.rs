@@ -1,7 +1,6 @@
 //! `everseen apply`: bring a copy up to date.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::{OpenOptions, apply_delta};
 
@@ -12,6 +11,7 @@ use crate::options::timeout::Timeout;
 use crate::output::format::many;
 use crate::output::progress::Progress;
 use crate::output::tell;
+use crate::process::exit_code::ExitCode;
 use crate::process::side_files;
 use crate::process::signals::Signals;
 

@@ -1,7 +1,6 @@
 //! `everseen check`: which lines were seen?
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{OpenOptions, Sieve, Store};
@@ -17,6 +16,7 @@ use crate::options::window::Window;
 use crate::output::{Numbers, Output, print, tell_json};
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, Ending, Job};
+use crate::process::exit_code::ExitCode;
 use crate::process::side_files;
 
 /// Print the lines seen before; remember nothing

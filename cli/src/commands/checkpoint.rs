@@ -1,12 +1,12 @@
 //! `everseen checkpoint`: bring the log into the filter file.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
+use crate::process::exit_code::ExitCode;
 
 /// Move everything from the log into the filter file, which is then the whole store
 #[derive(clap::Args)]

@@ -1,12 +1,11 @@
 //! `everseen completions`: what a shell completes after the command's name.
 
-use std::process::ExitCode;
-
 use clap::Command;
 use clap_complete::{Shell, generate};
 
 use crate::error::CliError;
 use crate::output::print;
+use crate::process::exit_code::ExitCode;
 
 /// Print the completions of a shell
 ///

@@ -1,6 +1,5 @@
 //! `everseen count`: how many different lines are there?
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use everseen::CreateOptions;
@@ -14,6 +13,7 @@ use crate::options::window::Window;
 use crate::output::{Output, print, tell_json};
 use crate::pipeline::Ending;
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
+use crate::process::exit_code::ExitCode;
 
 /// Count the different lines; remember nothing
 ///

@@ -1,7 +1,6 @@
 //! `everseen create`: create a store.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use everseen::{CreateOptions, Hash, Kind, OpenOptions, Stats};
 use serde::Serialize;
@@ -15,6 +14,7 @@ use crate::options::timeout::Timeout;
 use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::{print_json, tell};
+use crate::process::exit_code::ExitCode;
 use crate::process::{disk, side_files};
 
 /// Create a store; never overwrites

@@ -1,7 +1,6 @@
 //! `everseen dedup`: the lines never seen before.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use everseen::{CreateOptions, OpenOptions, Store};
 
@@ -23,6 +22,7 @@ use crate::pipeline::Ending;
 use crate::pipeline::deferred_claims as deferred;
 use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
+use crate::process::exit_code::ExitCode;
 use crate::process::{handle, side_files};
 
 /// Print the lines never seen before, and remember them

@@ -1,7 +1,6 @@
 //! `everseen exempt`: exempt lines that a store mistakes for seen.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{ExemptReport, Store};
@@ -18,6 +17,7 @@ use crate::output::Output;
 use crate::output::format::{plural, thousands};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Ending, Job};
+use crate::process::exit_code::ExitCode;
 
 /// Lines exempted together: each call rewrites all exemptions.
 const MAX_BATCH_KEYS: usize = 1 << 20;

@@ -1,7 +1,6 @@
 //! `everseen fold`: the same store in fewer pages.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use everseen::{Merge, OpenOptions};
 
@@ -10,6 +9,7 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::units as size;
+use crate::process::exit_code::ExitCode;
 use crate::process::side_files;
 
 /// Shrink a store that was created too large

@@ -1,7 +1,6 @@
 //! `everseen info`: show the contents of a store.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::sizing::Interval;
 use everseen::{
@@ -19,6 +18,7 @@ use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::format::{hex, many, rate, thousands};
 use crate::output::{print, print_json};
+use crate::process::exit_code::ExitCode;
 
 /// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
 #[derive(clap::Args)]

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Command;
 use clap_mangen::Man;
 
 use crate::error::CliError;
+use crate::process::exit_code::ExitCode;
 use crate::topics::TOPICS;
 
 /// Write the manual pages into a folder

@@ -1,7 +1,6 @@
 //! The shared part of `union` and `fold`: the terms of the result, progress, Ctrl-C, and the report.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use everseen::{Error, Merge, MergeReport, OpenOptions};
 use serde::Serialize;
@@ -11,6 +10,7 @@ use crate::options::units as size;
 use crate::output::format::{bytes, many, rate, thousands};
 use crate::output::progress::{Progress, Tally};
 use crate::output::{print_json, tell};
+use crate::process::exit_code::ExitCode;
 use crate::process::signals::Signals;
 
 /// Bytes in a page.

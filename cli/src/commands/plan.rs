@@ -1,7 +1,5 @@
 //! `everseen plan`: how large, how exact, how many?
 
-use std::process::ExitCode;
-
 use everseen::sizing::Plan;
 use everseen::{CreateOptions, Kind};
 use serde::Serialize;
@@ -12,6 +10,7 @@ use crate::error::CliError;
 use crate::options::units as size;
 use crate::output::format::{bytes, rate, thousands};
 use crate::output::{print, print_json};
+use crate::process::exit_code::ExitCode;
 
 /// Compute what a store takes, from two of capacity, rate, bits per key, and size
 #[derive(clap::Args)]

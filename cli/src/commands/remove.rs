@@ -1,7 +1,6 @@
 //! `everseen remove`: forget lines.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use everseen::hash::{HashedKey, KeyHasher};
@@ -20,6 +19,7 @@ use crate::output::format::{many, thousands};
 use crate::pipeline::insert_job::room_within;
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
+use crate::process::exit_code::ExitCode;
 
 /// Forget lines (stores of kind counting or fingerprint)
 ///

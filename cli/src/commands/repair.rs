@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::{Escaped, OnDamage, RepairReport};
 use serde::Serialize;
@@ -14,6 +13,7 @@ use crate::options::named_file::named_file;
 use crate::options::on_damage::Repair;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
+use crate::process::exit_code::ExitCode;
 
 /// Repair a damaged store as far as possible
 ///

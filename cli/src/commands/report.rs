@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::OpenOptions;
@@ -12,6 +11,7 @@ use crate::error::CliError;
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::print;
+use crate::process::exit_code::ExitCode;
 use crate::process::{openers, side_files};
 use crate::report::pages::Census;
 use crate::report::{BEGINNING, Facts};

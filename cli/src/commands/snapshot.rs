@@ -1,7 +1,6 @@
 //! `everseen snapshot`: copy a live store, or write what has changed since.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use everseen::{DeltaReport, Error, OpenOptions, SnapshotReport, Store};
 use serde::Serialize;
@@ -13,6 +12,7 @@ use crate::options::summary::Summing;
 use crate::output::format::{bytes, many};
 use crate::output::progress::Progress;
 use crate::output::tell;
+use crate::process::exit_code::ExitCode;
 use crate::process::side_files;
 use crate::process::signals::Signals;
 

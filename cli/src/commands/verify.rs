@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::{Damage, OpenOptions, SegmentDamage, VerifyReport};
 use serde::Serialize;
@@ -12,6 +11,7 @@ use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
+use crate::process::exit_code::ExitCode;
 
 /// Read all of a store, and name each damaged page
 #[derive(clap::Args)]

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
@@ -23,6 +22,7 @@ use crate::pipeline::pending::{self, PassedBy};
 use crate::pipeline::summary::Summary;
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
+use crate::process::exit_code::ExitCode;
 
 /// The result of claiming all items of an input.
 pub struct Claimed {

@@ -13,7 +13,6 @@ mod summary;
 pub(crate) mod window;
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use crate::output::Output;
 use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
 use crate::pipeline::window::Window;
+use crate::process::exit_code::ExitCode;
 use crate::process::signals::Signals;
 pub use job::Job;
 

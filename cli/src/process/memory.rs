@@ -6,6 +6,9 @@ mod allocator;
 
 use std::io;
 
+#[cfg(unix)]
+pub use allocator::Allocator;
+
 /// What the pieces that are in memory at once may take, each, of what is left.
 const SHARE: u64 = 256;
 

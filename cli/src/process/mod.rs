@@ -2,6 +2,7 @@
 
 pub(crate) mod at_start;
 pub(crate) mod disk;
+pub(crate) mod exit_code;
 pub(crate) mod handle;
 pub(crate) mod memory;
 pub(crate) mod openers;

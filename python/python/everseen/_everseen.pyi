@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, SupportsInt, final
+from typing import Any, Final, Literal, NoReturn, Protocol, Self, SupportsInt, final
 
 import numpy
 from numpy.typing import NDArray
@@ -173,6 +173,7 @@ class Distinct:
 
 def open(path: _Path, mode: str, options: dict[str, Any]) -> Store: ...
 def apply(delta: _Path, copy: _Path, *, progress: _Progress | None = None) -> ApplyReport: ...
+def run_command(arguments: list[str]) -> NoReturn: ...
 def _repair(path: _Path, policy: str, given: dict[str, Any]) -> RepairReport: ...
 def union(
     out: _Path, inputs: Sequence[_Path], *, fpr: float | None = None, progress: _Progress | None = None

@@ -1,9 +1,8 @@
 //! `everseen difference`: what one store has and others have not.
 
-use std::process::ExitCode;
-
 use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
+use crate::process::exit_code::ExitCode;
 
 /// Create a store of the keys that are in the first of several stores and in no other
 ///

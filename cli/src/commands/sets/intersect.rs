@@ -1,9 +1,8 @@
 //! `everseen intersect`: what several stores have in common.
 
-use std::process::ExitCode;
-
 use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
+use crate::process::exit_code::ExitCode;
 
 /// Create a store of the keys that are in all of several stores
 ///

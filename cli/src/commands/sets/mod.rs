@@ -5,7 +5,6 @@ pub(crate) mod intersect;
 pub(crate) mod union;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use everseen::{Error, Merge, MergeReport};
 use serde::Serialize;
@@ -16,6 +15,7 @@ use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::output::format::many;
 use crate::output::{print, print_json, tell};
+use crate::process::exit_code::ExitCode;
 use crate::process::side_files;
 use crate::process::signals::Signals;
 

@@ -1,9 +1,8 @@
 //! `everseen union`: one store out of several.
 
-use std::process::ExitCode;
-
 use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
+use crate::process::exit_code::ExitCode;
 
 /// Merge stores into one that holds all of their keys
 ///

@@ -12,10 +12,7 @@ const SAFE: &str = "; what was committed is safe, and the next command on the st
 
 /// The system's allocator. Where it has no memory left, the process ends with a message and the status of an error: the
 /// standard library would abort it.
-struct Allocator;
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+pub struct Allocator;
 
 #[expect(unsafe_code, reason = "there is no other way to be the allocator")]
 // SAFETY: the system's allocator keeps the contract, and gets each call as it is. What is done beyond that does not return.
