@@ -1,6 +1,7 @@
 //! Does what a rule says: takes the key out of a record.
 
 use crate::columns::{ColumnError, Csv, Fields};
+use crate::joined::push_value;
 use crate::json::{Finder, JsonError};
 use crate::rule::{Part, Rule};
 use crate::text::TextRule;
@@ -183,9 +184,7 @@ fn part_of<'a>(
     let mut push = |value: &[u8]| {
         let value = text.key(value);
         if is_several {
-            own.extend_from_slice(format!("{}:", value.len()).as_bytes());
-            own.extend_from_slice(&value);
-            own.push(b',');
+            push_value(own, &value);
         } else {
             own.extend_from_slice(&value);
         }

@@ -7,6 +7,7 @@
 
 pub mod columns;
 pub mod extractor;
+pub mod joined;
 pub mod json;
 pub mod rule;
 pub mod text;

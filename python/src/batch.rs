@@ -27,6 +27,16 @@ impl Stop {
     }
 }
 
+/// Keys, or a table with the names of those of its columns that are the keys.
+type Given<'a, 'py> = (&'a Bound<'py, PyAny>, Option<&'a Bound<'py, PyAny>>);
+
+fn source<'py>((keys, columns): Given<'_, 'py>) -> PyResult<Source<'py>> {
+    match columns {
+        Some(names) => Source::of_table(keys, names),
+        None => Source::of(keys),
+    }
+}
+
 /// A call with many keys.
 pub(crate) struct Batch<'a, 'py> {
     session: &'a Session,
@@ -53,11 +63,11 @@ impl<'a, 'py> Batch<'a, 'py> {
     /// Runs `work` on all keys, a piece at a time. It appends its answers, one for each key that it has done.
     pub(crate) fn of_keys(
         &self,
-        keys: &Bound<'py, PyAny>,
+        keys: Given<'_, 'py>,
         work: impl Fn(&everseen::Store, &[&[u8]], &mut Vec<u8>) -> everseen::Result<()> + Sync,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = keys.py();
-        let mut source = Source::of(keys)?;
+        let py = keys.0.py();
+        let mut source = source(keys)?;
         let total = source.total();
         self.run(py, total, |store, answers| {
             let Some(piece) = source.next_piece(py, self.nulls, answers.len())? else {
@@ -133,9 +143,10 @@ impl<'a, 'py> Batch<'a, 'py> {
 pub(crate) fn exempt<'py>(
     session: &Session,
     keys: &Bound<'py, PyAny>,
+    columns: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = keys.py();
-    let mut source = Source::of(keys)?;
+    let mut source = source((keys, columns))?;
     let opened = session.current(py)?;
     let store = &opened.store;
     let (mut hashed, mut rows) = (Vec::new(), 0);

@@ -44,6 +44,8 @@ fn _everseen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copies::repair, module)?)?;
     module.add_function(wrap_pyfunction!(merge::union, module)?)?;
     module.add_function(wrap_pyfunction!(merge::fold, module)?)?;
+    module.add_function(wrap_pyfunction!(merge::intersect, module)?)?;
+    module.add_function(wrap_pyfunction!(merge::difference, module)?)?;
     module.add_function(wrap_pyfunction!(planning::plan, module)?)?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
 

@@ -42,6 +42,10 @@ impl Store {
     ///     keys: An iterable of `str` and `bytes`; a numpy array of dtype `S`; or anything that offers an Arrow column
     ///         of strings or binary (`__arrow_c_stream__`, `__arrow_c_array__`: pyarrow, polars, pandas 3), which is
     ///         read where it lies. Numpy drops zeros at the end of an item of dtype `S`, and so does this.
+    ///         Also dictionary-encoded, or categorical. Of several values: an iterable of tuples, or a tuple of columns.
+    ///     columns: Names of columns, of which the values are the keys: `keys` is a table then (pyarrow, polars, pandas, a
+    ///         `dict`). Integers count by their decimal digits. Several values are one key, as several of `--json-key` in
+    ///         the command.
     ///     nulls: What a null (`None`) is: an `"error"`, or no key (`"skip"`) with the answer `False`.
     ///     progress: A callable that gets the keys done and the total, or `None` for it, now and then; or `True` for a
     ///         bar, if tqdm is installed.
@@ -56,15 +60,18 @@ impl Store {
     /// >>> store = everseen.open("many.ever")
     /// >>> store.insert_many(["a", "b", "a"])
     /// array([ True,  True, False])
-    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    #[pyo3(signature = (keys, *, columns = None, nulls = "error", progress = None))]
     fn insert_many<'py>(
         &self,
         keys: &Bound<'py, PyAny>,
+        columns: Option<&Bound<'py, PyAny>>,
         nulls: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
-        batch.of_keys(keys, |store, keys, answers| insert(store, keys, answers))
+        batch.of_keys((keys, columns), |store, keys, answers| {
+            insert(store, keys, answers)
+        })
     }
 
     /// Claim keys in order, and return a `Verdict` for each, as a numpy array of their numbers (`uint8`).
@@ -74,15 +81,16 @@ impl Store {
     /// >>> store = everseen.open("claims.ever")
     /// >>> store.claim_many(["a", "a"]) == everseen.Verdict.NEW
     /// array([ True, False])
-    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    #[pyo3(signature = (keys, *, columns = None, nulls = "error", progress = None))]
     fn claim_many<'py>(
         &self,
         keys: &Bound<'py, PyAny>,
+        columns: Option<&Bound<'py, PyAny>>,
         nulls: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Verdict, Nulls::of(nulls)?, progress);
-        batch.of_keys(keys, |store, keys, answers| {
+        batch.of_keys((keys, columns), |store, keys, answers| {
             let mut verdicts = Vec::with_capacity(keys.len());
             let claimed = store.claim_batch(keys, ClaimOptions::new());
             let outcome = BatchError::append(claimed, &mut verdicts);
@@ -101,15 +109,16 @@ impl Store {
     /// True
     /// >>> store.contains_many(["a", "b"])
     /// array([ True, False])
-    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    #[pyo3(signature = (keys, *, columns = None, nulls = "error", progress = None))]
     fn contains_many<'py>(
         &self,
         keys: &Bound<'py, PyAny>,
+        columns: Option<&Bound<'py, PyAny>>,
         nulls: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
-        batch.of_keys(keys, |store, keys, answers| {
+        batch.of_keys((keys, columns), |store, keys, answers| {
             answers.extend(bytes(store.contains_batch(keys)?));
             Ok(())
         })
@@ -124,15 +133,16 @@ impl Store {
     /// array([ True,  True])
     /// >>> store.remove_many(["a", "a"])
     /// array([ True, False])
-    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    #[pyo3(signature = (keys, *, columns = None, nulls = "error", progress = None))]
     fn remove_many<'py>(
         &self,
         keys: &Bound<'py, PyAny>,
+        columns: Option<&Bound<'py, PyAny>>,
         nulls: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
-        batch.of_keys(keys, |store, keys, answers| {
+        batch.of_keys((keys, columns), |store, keys, answers| {
             let mut removed = Vec::with_capacity(keys.len());
             let outcome = BatchError::append(store.remove_batch(keys), &mut removed);
             answers.extend(bytes(removed));

@@ -52,6 +52,46 @@ pub(crate) fn union<'py>(
     merged(py, fpr, progress, |merge| merge.union(&out, &inputs))
 }
 
+/// Make at `out` a store of the keys that are in all of several stores of kind fingerprint.
+///
+/// Arguments and exceptions are those of `union`. A key counts by its fingerprint: two that share one are one key.
+///
+/// >>> with everseen.open("left.ever") as left, everseen.open("right.ever", like="left.ever") as right:
+/// ...     left.insert_many(["a", "b"]), right.insert_many(["b", "c"])
+/// (array([ True,  True]), array([ True,  True]))
+/// >>> everseen.intersect("both.ever", ["left.ever", "right.ever"]).keys
+/// 1
+#[pyfunction]
+#[pyo3(signature = (out, inputs, *, fpr = None, progress = None))]
+pub(crate) fn intersect<'py>(
+    py: Python<'py>,
+    out: PathBuf,
+    inputs: Vec<PathBuf>,
+    fpr: Option<f64>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    merged(py, fpr, progress, |merge| merge.intersection(&out, &inputs))
+}
+
+/// Make at `out` a store of the keys that are in the first of several stores and in no other; see `intersect`.
+///
+/// >>> with everseen.open("today.ever") as today, everseen.open("before.ever", like="today.ever") as before:
+/// ...     today.insert_many(["a", "b"]), before.insert("b")
+/// (array([ True,  True]), True)
+/// >>> everseen.difference("fresh.ever", ["today.ever", "before.ever"]).keys
+/// 1
+#[pyfunction]
+#[pyo3(signature = (out, inputs, *, fpr = None, progress = None))]
+pub(crate) fn difference<'py>(
+    py: Python<'py>,
+    out: PathBuf,
+    inputs: Vec<PathBuf>,
+    fpr: Option<f64>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    merged(py, fpr, progress, |merge| merge.difference(&out, &inputs))
+}
+
 /// Make at `out` the store at `path` with `factor` times fewer pages.
 ///
 /// >>> everseen.open("large.ever", 100_000, foldable=2).close()

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::batch;
 use crate::copies;
 use crate::hashes;
-use crate::keys::Key;
+use crate::keys::{Key, StoreKey};
 use crate::opening::{Opening, on_damage};
 use crate::reports;
 use crate::session::Session;
@@ -36,7 +36,8 @@ pub(crate) fn open(
 /// Threads share a store: a call holds up neither Python nor each other. So do processes: each opens it, gets it by
 /// pickle (as `multiprocessing` does), or inherits it from `os.fork` and has its own handle from the first use on.
 ///
-/// Keys are `str` or `bytes`; two with the same 64-bit keyed hash are one key. The store can't list them.
+/// Keys are `str` or `bytes`, or tuples of those and of integers; two with the same 64-bit keyed hash are one key. The store
+/// can't list them.
 #[pyclass(frozen, weakref, module = "everseen")]
 pub(crate) struct Store {
     pub(crate) session: Session,
@@ -72,8 +73,8 @@ impl Store {
     /// >>> store = everseen.open("insert.ever")
     /// >>> store.insert("key"), store.insert(b"key")
     /// (True, False)
-    fn insert(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, |store, key| store.insert(key))
+    fn insert(&self, py: Python<'_>, key: StoreKey) -> PyResult<bool> {
+        self.with_key(py, &key.0, |store, key| store.insert(key))
     }
 
     /// Insert the key, and return the full verdict.
@@ -84,9 +85,9 @@ impl Store {
     /// >>> store = everseen.open("claim.ever")
     /// >>> store.claim("key") == everseen.Verdict.NEW
     /// True
-    fn claim(&self, py: Python<'_>, key: Key) -> PyResult<Verdict> {
+    fn claim(&self, py: Python<'_>, key: StoreKey) -> PyResult<Verdict> {
         Ok(self
-            .with_key(py, &key, |store, key| store.claim(key))?
+            .with_key(py, &key.0, |store, key| store.claim(key))?
             .into())
     }
 
@@ -97,8 +98,8 @@ impl Store {
     /// >>> store = everseen.open("unique.ever", 1000, kind="counting")
     /// >>> store.insert_unique("key"), store.insert_unique("key"), store.count_estimate("key")
     /// (True, False, 1)
-    fn insert_unique(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, |store, key| {
+    fn insert_unique(&self, py: Python<'_>, key: StoreKey) -> PyResult<bool> {
+        self.with_key(py, &key.0, |store, key| {
             let options = ClaimOptions::new().if_absent(true);
             let verdicts = store.claim_batch(&[key], options)?;
             Ok(verdicts == [everseen::Verdict::New])
@@ -112,11 +113,11 @@ impl Store {
     /// >>> store = everseen.open("contains.ever")
     /// >>> store.contains("key"), "key" in store
     /// (False, False)
-    fn contains(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, |store, key| store.contains(key))
+    fn contains(&self, py: Python<'_>, key: StoreKey) -> PyResult<bool> {
+        self.with_key(py, &key.0, |store, key| store.contains(key))
     }
 
-    fn __contains__(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
+    fn __contains__(&self, py: Python<'_>, key: StoreKey) -> PyResult<bool> {
         self.contains(py, key)
     }
 
@@ -130,8 +131,8 @@ impl Store {
     /// >>> store = everseen.open("remove.ever", 1000, kind="counting")
     /// >>> store.insert("key"), store.remove("key"), store.remove("key")
     /// (True, True, False)
-    fn remove(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, |store, key| store.remove(key))
+    fn remove(&self, py: Python<'_>, key: StoreKey) -> PyResult<bool> {
+        self.with_key(py, &key.0, |store, key| store.remove(key))
     }
 
     /// Return how often the key is present, at most: its inserts minus its removes.
@@ -143,8 +144,8 @@ impl Store {
     /// array([ True, False])
     /// >>> store.count_estimate("key")
     /// 2
-    fn count_estimate(&self, py: Python<'_>, key: Key) -> PyResult<u64> {
-        self.with_key(py, &key, |store, key| store.count_estimate(key))
+    fn count_estimate(&self, py: Python<'_>, key: StoreKey) -> PyResult<u64> {
+        self.with_key(py, &key.0, |store, key| store.count_estimate(key))
     }
 
     /// Insert a key by its hash, an integer of 64 bits that the caller has computed.
@@ -284,8 +285,13 @@ impl Store {
     ///
     /// >>> everseen.open("exempt.ever").exempt(["a", "b"]).exempted
     /// 2
-    fn exempt<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        batch::exempt(&self.session, keys)
+    #[pyo3(signature = (keys, *, columns = None))]
+    fn exempt<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        columns: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        batch::exempt(&self.session, keys, columns)
     }
 
     /// Copy the store to `dest` while others go on using it, or write what has changed since a copy.

@@ -13,7 +13,20 @@ True
 """
 
 from everseen import errors
-from everseen._everseen import Extractor, Hasher, Normalizer, Store, Verdict, __version__, apply, fold, plan, union
+from everseen._everseen import (
+    Extractor,
+    Hasher,
+    Normalizer,
+    Store,
+    Verdict,
+    __version__,
+    apply,
+    difference,
+    fold,
+    intersect,
+    plan,
+    union,
+)
 from everseen._open import open, repair
 from everseen._reports import (
     ApplyReport,
@@ -64,8 +77,10 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "apply",
+    "difference",
     "errors",
     "fold",
+    "intersect",
     "open",
     "plan",
     "repair",

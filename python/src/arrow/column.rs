@@ -15,6 +15,8 @@ use arrow_schema::DataType;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::names::Names;
+
 /// A column whose content contradicts itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BadColumn {
@@ -41,6 +43,8 @@ enum Values {
     Views(ScalarBuffer<u128>, Arc<[Buffer]>),
     /// Integers of 64 bits, signed or not.
     Integers(ScalarBuffer<u64>),
+    /// Rows that name rows of other values: of a dictionary, or of categories.
+    Named(Names, Box<Values>),
     /// Nothing but nulls.
     Nothing,
 }
@@ -61,6 +65,11 @@ impl Values {
                 array.as_primitive::<UInt64Type>().values().inner(),
             )),
             DataType::Null => Ok(Self::Nothing),
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                let values = Self::of(dictionary.values())?;
+                Ok(Self::Named(Names::of(dictionary)?, Box::new(values)))
+            }
             _ => Err(bad("a chunk is of another type than the column")),
         }
     }
@@ -87,6 +96,26 @@ impl Values {
     fn integers(buffer: &Buffer) -> Self {
         Self::Integers(buffer.clone().into())
     }
+
+    /// Returns the bytes of a row.
+    fn bytes(&self, row: usize) -> Result<&[u8], BadColumn> {
+        match self {
+            Self::Small(offsets, bytes) => between(offsets, bytes, row),
+            Self::Large(offsets, bytes) => between(offsets, bytes, row),
+            Self::Views(views, buffers) => viewed(views, buffers, row),
+            Self::Named(names, values) => values.bytes(names.row(row)?),
+            Self::Integers(_) | Self::Nothing => Err(bad("it has no bytes")),
+        }
+    }
+
+    /// Returns the integer of a row.
+    fn integer(&self, row: usize) -> Result<u64, BadColumn> {
+        match self {
+            Self::Integers(integers) => Ok(integers[row]),
+            Self::Named(names, values) => values.integer(names.row(row)?),
+            _ => Err(bad("it has no integers")),
+        }
+    }
 }
 
 /// Returns a buffer whose length is one. A negative offset behind the last row, or a negative length of a view's
@@ -98,6 +127,14 @@ fn sized(buffer: &Buffer) -> Result<Buffer, BadColumn> {
     Ok(buffer.clone())
 }
 
+/// Refuses an array whose number of rows is none: a negative one has become a very large one.
+pub(super) fn expect_rows(array: &ArrayRef) -> Result<(), BadColumn> {
+    match array.len() > isize::MAX as usize / size_of::<u128>() {
+        true => Err(bad("it is longer than memory")),
+        false => Ok(()),
+    }
+}
+
 /// A chunk of a column, as its producer has laid it out.
 pub(crate) struct Column {
     pub(super) rows: usize,
@@ -107,10 +144,7 @@ pub(crate) struct Column {
 
 impl Column {
     pub(super) fn of(array: &ArrayRef) -> Result<Self, BadColumn> {
-        // A negative number of rows has become a very large one.
-        if array.len() > isize::MAX as usize / size_of::<u128>() {
-            return Err(bad("it is longer than memory"));
-        }
+        expect_rows(array)?;
         Ok(Self {
             rows: array.len(),
             nulls: array.logical_nulls(),
@@ -157,6 +191,7 @@ impl Column {
             Values::Views(views, buffers) => {
                 gather(rows, some, keys, |row| viewed(views, buffers, row))?;
             }
+            values @ Values::Named(..) => gather(rows, some, keys, |row| values.bytes(row))?,
             Values::Nothing => {}
             Values::Integers(_) => return Err(bad("it has no bytes")),
         }
@@ -170,8 +205,11 @@ impl Column {
         hashes: &mut Vec<u64>,
     ) -> Result<Option<Vec<u32>>, BadColumn> {
         let places = self.places(&rows);
-        if let Values::Integers(integers) = &self.values {
-            gather(rows, places.as_deref(), hashes, |row| Ok(integers[row]))?;
+        let some = places.as_deref();
+        match &self.values {
+            Values::Integers(integers) => gather(rows, some, hashes, |row| Ok(integers[row]))?,
+            values @ Values::Named(..) => gather(rows, some, hashes, |row| values.integer(row))?,
+            _ => {}
         }
         Ok(places)
     }

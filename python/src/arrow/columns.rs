@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
 use pyo3_arrow::{PyArray, PyArrayReader};
 
-use super::column::{Column, bad};
+use super::column::{BadColumn, Column, bad, expect_rows};
+use super::integers::as_text;
 
 /// What the rows of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +20,15 @@ enum Kind {
     Keys,
     Hashes,
     Nulls,
+    /// Integers that are a part of a key, in decimal.
+    Numbers,
 }
 
 impl Kind {
-    fn of(data_type: &DataType) -> PyResult<Self> {
+    /// Returns what a column of this type is, or one that is a part of a key.
+    fn of(data_type: &DataType, is_part: bool) -> PyResult<Self> {
         match data_type {
+            data_type if is_part && data_type.is_integer() => Ok(Self::Numbers),
             DataType::Utf8
             | DataType::LargeUtf8
             | DataType::Utf8View
@@ -32,11 +37,9 @@ impl Kind {
             | DataType::BinaryView => Ok(Self::Keys),
             DataType::Int64 | DataType::UInt64 => Ok(Self::Hashes),
             DataType::Null => Ok(Self::Nulls),
-            DataType::Dictionary(..) => Err(PyTypeError::new_err(
-                "an Arrow column that is dictionary-encoded, or categorical; cast it to strings or binary",
-            )),
+            DataType::Dictionary(_, values) => Self::of(values, is_part),
             DataType::Struct(_) => Err(PyTypeError::new_err(
-                "a table, or a column of structs; give one of its columns",
+                "a table, or a column of structs; give one of its columns, or name several with columns=[...]",
             )),
             other => Err(PyTypeError::new_err(format!(
                 "an Arrow column of type {other}; keys are strings or binary, hashes are 64-bit integers (cast it)"
@@ -52,6 +55,8 @@ pub(crate) struct Columns {
     /// The chunk at hand, and its next row.
     column: Option<Arc<Column>>,
     next: usize,
+    /// What of a chunk of numbers is no text yet.
+    numbers: Option<ArrayRef>,
     total: Option<usize>,
 }
 
@@ -80,43 +85,54 @@ fn stream_failed(error: ArrowError) -> PyErr {
 impl Columns {
     /// Returns what an object offers; `None` if it knows nothing of Arrow.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        Self::offered(object, false)
+    }
+
+    /// Does the same for a column that is a part of a key.
+    pub(crate) fn of_part(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        Self::offered(object, true)
+    }
+
+    fn offered(object: &Bound<'_, PyAny>, is_part: bool) -> PyResult<Option<Self>> {
         // An object that has both may have to put its chunks together for the second.
         if object.hasattr("__arrow_c_stream__")? {
-            Self::of_stream(object).map(Some)
+            Self::of_stream(object, is_part).map(Some)
         } else if object.hasattr("__arrow_c_array__")? {
-            Self::of_array(object).map(Some)
+            Self::of_array(object, is_part).map(Some)
         } else {
             Ok(None)
         }
     }
 
-    fn of_stream(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn of_stream(object: &Bound<'_, PyAny>, is_part: bool) -> PyResult<Self> {
         let reader = taken_over(
             object.py(),
             || object.extract::<PyArrayReader>()?.into_reader(),
             |error| error,
         )?;
         Ok(Self {
-            kind: Kind::of(reader.field().data_type())?,
+            kind: Kind::of(reader.field().data_type(), is_part)?,
             stream: Some(reader),
             column: None,
             next: 0,
+            numbers: None,
             total: object.len().ok(),
         })
     }
 
-    fn of_array(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn of_array(object: &Bound<'_, PyAny>, is_part: bool) -> PyResult<Self> {
         let py = object.py();
         let array = taken_over(py, || object.extract::<PyArray>(), |error| error)?;
-        let kind = Kind::of(array.field().data_type())?;
-        let column = Column::of(array.array()).map_err(|bad| bad.raise(py))?;
-        Ok(Self {
-            kind,
+        let mut columns = Self {
+            kind: Kind::of(array.field().data_type(), is_part)?,
             stream: None,
-            total: Some(column.rows),
-            column: Some(Arc::new(column)),
+            total: Some(array.array().len()),
+            column: None,
             next: 0,
-        })
+            numbers: None,
+        };
+        columns.take(array.array()).map_err(|bad| bad.raise(py))?;
+        Ok(columns)
     }
 
     pub(crate) fn expect_keys(&self) -> PyResult<()> {
@@ -124,13 +140,13 @@ impl Columns {
             Kind::Hashes => Err(PyTypeError::new_err(
                 "a column of integers; keys are strings or binary, and 64-bit integers are hashes (insert_hashes)",
             )),
-            Kind::Keys | Kind::Nulls => Ok(()),
+            Kind::Keys | Kind::Nulls | Kind::Numbers => Ok(()),
         }
     }
 
     pub(crate) fn expect_hashes(&self) -> PyResult<()> {
         match self.kind {
-            Kind::Keys => Err(PyTypeError::new_err(
+            Kind::Keys | Kind::Numbers => Err(PyTypeError::new_err(
                 "a column of strings or binary; hashes are integers of 64 bits",
             )),
             Kind::Hashes | Kind::Nulls => Ok(()),
@@ -156,13 +172,32 @@ impl Columns {
                 return Ok(Some((Arc::clone(column), start..self.next)));
             }
             (self.column, self.next) = (None, 0);
+            if let Some(numbers) = self.numbers.take() {
+                let count = numbers.len().min(most);
+                let text = as_text(&numbers.slice(0, count));
+                self.column = Some(Arc::new(Column::of(&text).map_err(|bad| bad.raise(py))?));
+                let rest = numbers.slice(count, numbers.len() - count);
+                self.numbers = (!rest.is_empty()).then_some(rest);
+                continue;
+            }
             let Some(array) = self.next_chunk(py)? else {
                 self.stream = None;
                 return Ok(None);
             };
-            let column = Column::of(&array).map_err(|bad| bad.raise(py))?;
-            self.column = Some(Arc::new(column));
+            self.take(&array).map_err(|bad| bad.raise(py))?;
         }
+    }
+
+    /// Takes the next chunk up.
+    fn take(&mut self, array: &ArrayRef) -> Result<(), BadColumn> {
+        match self.kind {
+            Kind::Numbers => {
+                expect_rows(array)?;
+                self.numbers = Some(Arc::clone(array));
+            }
+            _ => self.column = Some(Arc::new(Column::of(array)?)),
+        }
+        Ok(())
     }
 
     fn next_chunk(&mut self, py: Python<'_>) -> PyResult<Option<ArrayRef>> {

@@ -6,6 +6,8 @@
 
 mod column;
 mod columns;
+mod integers;
+mod names;
 
 pub(crate) use column::{BadColumn, Column};
 pub(crate) use columns::Columns;

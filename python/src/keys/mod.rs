@@ -3,10 +3,12 @@
 mod objects;
 mod packed;
 mod piece;
+mod several;
 mod source;
 
 pub(crate) use packed::NumpyArray;
 pub(crate) use piece::Gathered;
+pub(crate) use several::StoreKey;
 pub(crate) use source::{PIECE_KEYS, Source, numpy_kind};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -20,6 +22,8 @@ use crate::errors;
 pub(crate) enum Key {
     Text(PyBackedStr),
     Bytes(PyBackedBytes),
+    /// Of several values.
+    Joined(Vec<u8>),
 }
 
 impl AsRef<[u8]> for Key {
@@ -28,6 +32,7 @@ impl AsRef<[u8]> for Key {
         match self {
             Self::Text(text) => text.as_bytes(),
             Self::Bytes(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
         }
     }
 }

@@ -3,14 +3,16 @@
 use pyo3::prelude::*;
 
 use super::piece::{Content, Piece};
+use super::several::part;
 use super::source::{PIECE_BYTES, PIECE_KEYS};
-use super::{Key, Nulls};
+use super::{Key, Nulls, StoreKey};
 
 /// Takes the next piece of what an iterator gives; `None` at its end. `before` rows came before.
+/// They are keys, or parts of them.
 pub(crate) fn next_piece<'py>(
     py: Python<'py>,
     items: &mut dyn Iterator<Item = PyResult<Bound<'py, PyAny>>>,
-    nulls: Nulls,
+    (nulls, is_part): (Nulls, bool),
     before: usize,
 ) -> PyResult<Option<Piece>> {
     let mut keys: Vec<Key> = Vec::new();
@@ -25,7 +27,10 @@ pub(crate) fn next_piece<'py>(
             nulls.meet(py, before + rows as usize)?;
             places.get_or_insert_with(|| (0..rows).collect());
         } else {
-            let key: Key = item.extract()?;
+            let key = match is_part {
+                true => part(item.as_borrowed())?,
+                false => item.extract::<StoreKey>()?.0,
+            };
             bytes += key.as_ref().len();
             keys.push(key);
             if let Some(places) = &mut places {

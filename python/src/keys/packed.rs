@@ -7,11 +7,17 @@ use pyo3::types::{PyBytes, PySlice};
 use super::piece::{Content, Piece};
 use super::source::{PIECE_BYTES, PIECE_KEYS};
 
+/// What integers of 64 bits become: text of at most 20 characters.
+const INTEGERS: &str = "S20";
+const INTEGER_BYTES: usize = 20;
+
 /// A numpy array, taken piece by piece.
 pub(crate) struct NumpyArray<'py> {
     array: Bound<'py, PyAny>,
     pub(crate) rows: usize,
     pub(crate) width: usize,
+    /// What its items are made, if they are no bytes.
+    dtype: Option<&'static str>,
     next: usize,
 }
 
@@ -28,7 +34,17 @@ impl<'py> NumpyArray<'py> {
             rows: array.len()?,
             array,
             width,
+            dtype: None,
             next: 0,
+        })
+    }
+
+    /// Of integers, in decimal.
+    pub(crate) fn of_integers(array: Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            width: INTEGER_BYTES,
+            dtype: Some(INTEGERS),
+            ..Self::of(array)?
         })
     }
 
@@ -55,7 +71,7 @@ impl<'py> NumpyArray<'py> {
 
     pub(crate) fn next_piece(&mut self) -> PyResult<Option<Piece>> {
         let width = self.width;
-        let Some((rows, bytes)) = self.next_rows(None)? else {
+        let Some((rows, bytes)) = self.next_rows(self.dtype)? else {
             return Ok(None);
         };
         let bytes = bytes.as_bytes().to_vec();

@@ -22,6 +22,8 @@ pub(crate) enum Content {
     Packed { bytes: Vec<u8>, width: usize },
     /// Rows of a column, which is read where it lies.
     Column(Arc<Column>, Range<usize>),
+    /// Keys that were put together, and where each ends.
+    Joined { bytes: Vec<u8>, ends: Vec<usize> },
 }
 
 /// The keys of a piece.
@@ -32,18 +34,69 @@ pub(crate) struct Gathered<'a> {
 }
 
 impl Piece {
+    /// Calls `each` with those of some rows that have keys: with the row, counted from the first one, and the key.
+    pub(crate) fn each<'a>(
+        &'a self,
+        rows: Range<usize>,
+        mut each: impl FnMut(usize, &'a [u8]),
+    ) -> Result<(), BadColumn> {
+        let mut keys = Vec::with_capacity(rows.len());
+        if let Content::Column(column, all) = &self.content {
+            let some = all.start + rows.start..all.start + rows.end;
+            let places = column.keys(some, &mut keys)?;
+            for (number, key) in keys.into_iter().enumerate() {
+                let place = places.as_ref().map_or(number, |all| all[number] as usize);
+                each(place, key);
+            }
+            return Ok(());
+        }
+        // Which of the keys lie in these rows.
+        let number = |row: usize| match &self.places {
+            None => row,
+            Some(places) => places.partition_point(|place| (*place as usize) < row),
+        };
+        let range = number(rows.start)..number(rows.end);
+        self.append(range.clone(), &mut keys);
+        for (number, key) in range.zip(keys) {
+            let place = self
+                .places
+                .as_ref()
+                .map_or(number, |all| all[number] as usize);
+            each(place - rows.start, key);
+        }
+        Ok(())
+    }
+
+    /// Appends some of the keys, which don't lie in a column.
+    fn append<'a>(&'a self, range: Range<usize>, keys: &mut Vec<&'a [u8]>) {
+        match &self.content {
+            Content::Objects(objects) => keys.extend(objects[range].iter().map(AsRef::as_ref)),
+            Content::Packed { bytes, width: 0 } => {
+                keys.extend(range.map(|_| bytes.as_slice()));
+            }
+            Content::Packed { bytes, width } => {
+                let bytes = &bytes[range.start * width..range.end * width];
+                keys.extend(bytes.chunks_exact(*width).map(unpadded));
+            }
+            Content::Joined { bytes, ends } => {
+                let start = |number: usize| number.checked_sub(1).map_or(0, |before| ends[before]);
+                keys.extend(range.map(|number| &bytes[start(number)..ends[number]]));
+            }
+            Content::Column(..) => {}
+        }
+    }
+
+    /// Returns how many keys there are that don't lie in a column.
+    fn count(&self) -> usize {
+        self.places.as_ref().map_or(self.rows, Vec::len)
+    }
+
     pub(crate) fn gather(&self) -> Result<Gathered<'_>, BadColumn> {
         let mut keys = Vec::with_capacity(self.rows);
         let mut places = self.places.clone();
         match &self.content {
-            Content::Objects(objects) => keys.extend(objects.iter().map(AsRef::as_ref)),
-            Content::Packed { bytes, width: 0 } => {
-                keys.extend((0..self.rows).map(|_| bytes.as_slice()));
-            }
-            Content::Packed { bytes, width } => {
-                keys.extend(bytes.chunks_exact(*width).map(unpadded));
-            }
             Content::Column(column, rows) => places = column.keys(rows.clone(), &mut keys)?,
+            _ => self.append(0..self.count(), &mut keys),
         }
         Ok(Gathered {
             keys,

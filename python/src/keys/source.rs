@@ -1,12 +1,13 @@
 //! Where the keys of a batch come from.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
 use super::objects;
 use super::packed::NumpyArray;
 use super::piece::{Content, Piece};
+use super::several::Several;
 use super::{Key, Nulls};
 use crate::arrow::Columns;
 
@@ -21,6 +22,9 @@ pub(crate) enum Source<'py> {
     Items(Bound<'py, PyIterator>),
     Packed(NumpyArray<'py>),
     Columns(Columns),
+    /// Values that are a part of a key.
+    Parts(Bound<'py, PyIterator>),
+    Several(Several<'py>),
 }
 
 impl<'py> Source<'py> {
@@ -30,6 +34,9 @@ impl<'py> Source<'py> {
             return Ok(Self::List(list.clone(), 0));
         }
         if let Ok(tuple) = keys.cast::<PyTuple>() {
+            if is_of_columns(tuple) {
+                return Ok(Self::Several(Several::of(tuple.iter().collect())?));
+            }
             return Ok(Self::List(tuple.to_list(), 0));
         }
         if let Some(columns) = Columns::of(keys)? {
@@ -45,13 +52,44 @@ impl<'py> Source<'py> {
         }
     }
 
+    /// Returns the keys of a table's columns.
+    pub(crate) fn of_table(table: &Bound<'py, PyAny>, names: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let names = match names.is_instance_of::<PyString>() {
+            true => PyList::new(table.py(), [names])?.into_any(),
+            false => names.clone(),
+        };
+        let column = |name: PyResult<Bound<'py, PyAny>>| table.get_item(name?);
+        let columns: Vec<_> = names.try_iter()?.map(column).collect::<PyResult<_>>()?;
+        match columns.is_empty() {
+            true => Err(PyValueError::new_err("columns: names none")),
+            false => Ok(Self::Several(Several::of(columns)?)),
+        }
+    }
+
+    /// Returns the values of a column that is a part of keys.
+    pub(super) fn of_part(values: &Bound<'py, PyAny>) -> PyResult<Self> {
+        refuse_single(values)?;
+        if let Some(columns) = Columns::of_part(values)? {
+            return Ok(Self::Columns(columns));
+        }
+        match numpy_kind(values)?.as_deref() {
+            Some("S") => Ok(Self::Packed(NumpyArray::of(values.clone())?)),
+            Some("i" | "u") => Ok(Self::Packed(NumpyArray::of_integers(values.clone())?)),
+            Some("f" | "b" | "c" | "M" | "m" | "V") => Err(PyTypeError::new_err(
+                "an array of numbers that are no integers; values of a key are str, bytes or int",
+            )),
+            _ => Ok(Self::Parts(values.try_iter()?)),
+        }
+    }
+
     /// Returns how many rows there are, where that is known.
     pub(crate) fn total(&self) -> Option<usize> {
         match self {
             Self::List(list, _) => Some(list.len()),
             Self::Packed(array) => Some(array.rows),
             Self::Columns(columns) => columns.total(),
-            Self::Items(_) => None,
+            Self::Items(_) | Self::Parts(_) => None,
+            Self::Several(several) => several.total(),
         }
     }
 
@@ -67,11 +105,13 @@ impl<'py> Source<'py> {
                 // It may grow or shrink meanwhile.
                 let list = &*list;
                 let items = &mut (*next..).map_while(|place| list.get_item(place).ok().map(Ok));
-                let piece = objects::next_piece(py, items, nulls, before)?;
+                let piece = objects::next_piece(py, items, (nulls, false), before)?;
                 *next += piece.as_ref().map_or(0, |piece| piece.rows);
                 Ok(piece)
             }
-            Self::Items(items) => objects::next_piece(py, items, nulls, before),
+            Self::Items(items) => objects::next_piece(py, items, (nulls, false), before),
+            Self::Parts(values) => objects::next_piece(py, values, (nulls, true), before),
+            Self::Several(several) => several.next_piece(py, nulls),
             Self::Packed(array) => array.next_piece(),
             Self::Columns(columns) => {
                 let Some((column, rows)) = columns.next_rows(py, PIECE_KEYS)? else {
@@ -88,6 +128,17 @@ impl<'py> Source<'py> {
             }
         }
     }
+}
+
+/// Returns whether a tuple holds columns, rather than keys.
+fn is_of_columns(tuple: &Bound<'_, PyTuple>) -> bool {
+    let is_column = |item: &Bound<'_, PyAny>| {
+        let is_key = item.is_instance_of::<PyString>()
+            || item.is_instance_of::<PyBytes>()
+            || item.is_instance_of::<PyTuple>();
+        !is_key && item.hasattr("__iter__").unwrap_or(false)
+    };
+    !tuple.is_empty() && tuple.iter().all(|item| is_column(&item))
 }
 
 /// A single key is a sequence too, of characters or of numbers, and never what the caller means.
