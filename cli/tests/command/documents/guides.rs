@@ -8,7 +8,7 @@ use crate::support::Lab;
 
 /// What the commands find: lists, a store to merge with, and the programs at both ends of a pipe.
 const SETTING: &str = r#"
-everseen() { "$EVERSEEN" "$@"; }
+PATH=$(dirname "$EVERSEEN"):$PATH
 crawler() { cat links.txt; }
 fetcher() { cat; }
 "#;
@@ -126,19 +126,38 @@ fn the_session_of_the_readme_is_what_it_prints() {
     let text = page("README.md");
     let sessions = blocks(&text, SESSION);
     assert_eq!(sessions.len(), 1);
-    let lab = lab();
+    expect_session(&lab(), &sessions[0]);
+}
+
+/// Runs the commands of a session, and compares what they print.
+fn expect_session(lab: &Lab, session: &[String]) {
     let mut printed = Vec::new();
-    for line in &sessions[0] {
+    for line in session {
         let Some(command) = line.strip_prefix("$ ") else {
             assert!(!printed.is_empty(), "nothing printed {line}");
             assert_eq!(printed.remove(0), *line);
             continue;
         };
         assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
-        let output = run(&lab, command);
-        assert!(output.status.success(), "{command}");
+        let output = run(lab, command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {said}");
         let text = String::from_utf8(output.stdout).expect("text");
         printed = text.lines().map(str::to_owned).collect();
     }
     assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
+}
+
+/// Each recipe stands alone: a reader begins with any of them.
+#[test]
+fn recipes_print_what_they_say() {
+    let text = page("docs/recipes.md");
+    let sessions = blocks(&text, SESSION);
+    let headings = text.lines().filter(|line| line.starts_with("## "));
+    assert_eq!(sessions.len(), headings.count());
+    assert!(sessions.len() >= 8, "{}", sessions.len());
+    for session in sessions {
+        expect_session(&lab(), &session);
+    }
+    assert!(!text.contains(SCRIPT), "a block that nothing runs");
 }
