@@ -34,6 +34,8 @@ def test_a_tuple_is_one_key(store):
     for wrong in [("a", 1.5), ("a", None), ("a", True), ("a", ["b"])]:
         with pytest.raises(TypeError, match="a value of a key is str, bytes or int, not"):
             store.insert(wrong)
+    with pytest.raises(TypeError, match="str, bytes or int, not float$"):
+        store.insert_many([("a", 1.5)])
     with pytest.raises(ValueError, match="empty tuple"):
         store.insert(())
 

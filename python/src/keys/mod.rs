@@ -48,15 +48,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Key {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(bytes.to_owned().into()));
         }
-        Err(not_a_key(&object))
+        Err(refused(&object, "a key is str or bytes"))
     }
 }
 
 #[cold]
-fn not_a_key(object: &Bound<'_, PyAny>) -> PyErr {
+fn refused(object: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let class = object.get_type();
     let class = class.name().map_or("?".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("a key is str or bytes, not {class}"))
+    PyTypeError::new_err(format!("{expected}, not {class}"))
 }
 
 /// What becomes of rows without a value.
