@@ -3,8 +3,9 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Names of commands that are none, and what to type instead.
-const COMMANDS: [(&str, &str); 22] = [
+const COMMANDS: [(&str, &str); 27] = [
     ("append", "everseen add STORE FILE"),
+    ("buffer", "everseen help buffer"),
     (
         "contains",
         "everseen check STORE FILE, or with one key: everseen check -q STORE --key KEY",
@@ -27,6 +28,7 @@ const COMMANDS: [(&str, &str); 22] = [
     ("init", "everseen create STORE"),
     ("insert", "everseen add STORE FILE"),
     ("join", "everseen intersect OUT A B"),
+    ("keys", "everseen help keys"),
     ("merge", "everseen union OUT A B"),
     ("new", "everseen create STORE"),
     ("query", "everseen check STORE FILE"),
@@ -35,6 +37,9 @@ const COMMANDS: [(&str, &str); 22] = [
     ("stats", "everseen info STORE"),
     ("test", "everseen check -q STORE --key KEY"),
     ("uniq", "everseen dedup STORE FILE"),
+    ("urls", "everseen help urls"),
+    ("wait", "everseen help wait"),
+    ("windows", "everseen help windows"),
 ];
 
 /// Names of options that are none, and those that are meant.
@@ -96,8 +101,8 @@ const OPTIONS: [(&str, &str); 22] = [
 /// Returns what to type instead of what was not understood.
 pub fn hint(wrong: &clap::Error) -> Option<&'static str> {
     let (kind, names) = match wrong.kind() {
-        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, &COMMANDS),
-        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, &OPTIONS),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, &COMMANDS[..]),
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, &OPTIONS[..]),
         _ => return None,
     };
     let Some(ContextValue::String(name)) = wrong.get(kind) else {
@@ -115,6 +120,7 @@ mod tests {
 
     use super::*;
     use crate::Cli;
+    use crate::topics::TOPICS;
 
     /// A hint never stands in the way of what exists, and names what does.
     #[test]
@@ -128,8 +134,15 @@ mod tests {
             assert!(!names.contains(&name), "{name}");
             for meant in meant.split("everseen ").skip(1) {
                 let meant = meant.split(' ').next().unwrap_or_default();
-                assert!(names.contains(&meant), "{name}: {meant}");
+                assert!(names.contains(&meant) || meant == "help", "{name}: {meant}");
             }
+        }
+        // What has no command is a topic.
+        for (topic, _) in TOPICS {
+            assert_eq!(
+                COMMANDS.iter().find(|(name, _)| *name == topic),
+                Some(&(topic, &*format!("everseen help {topic}")))
+            );
         }
         let dedup = command.find_subcommand("dedup").expect("it is one");
         let options: Vec<_> = dedup

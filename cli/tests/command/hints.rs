@@ -119,3 +119,14 @@ fn lines_are_counted_with_a_store_and_without() {
     );
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_topic_without_help_is_answered_by_help() {
+    let lab = Lab::new();
+    for topic in ["buffer", "keys", "urls", "wait", "windows"] {
+        let ran = lab.run(&[topic]);
+        assert_eq!(ran.code, Some(2));
+        let meant = format!("did you mean: everseen help {topic}\n");
+        assert!(ran.err.contains(&meant), "{}", ran.err);
+    }
+}
