@@ -14,8 +14,8 @@ pub const TOPICS: [(&str, &str); 5] = [
 const ABOUT_BUFFER: &str = "\
 Memory for what is new (--buffer)
 
-Every command that writes keeps what is new in a buffer, and its pages take it from there. Most
-of a buffer is two files beside the store while it is open.
+Every command that writes keeps what is new in a buffer, and the store's pages take it from
+there. Most of a buffer is two files beside the store while it is open.
 
 By default a buffer begins with the size of the filter, from 64M to 256M; in a store of kind
 fingerprint with 64M, of which a short run uses 1M. Later buffers grow up to four times the

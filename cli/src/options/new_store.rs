@@ -19,7 +19,7 @@ const RATE: f64 = 1e-6;
 pub struct NewStore {
     /// Create it for this many keys, such as 50M: of fixed size, and faster
     ///
-    /// Faster than one that grows. A store that exists stays as it is: more keys than it was created for are an error,
+    /// A store that exists stays as it is: more keys than it was created for are an error,
     /// fewer a warning.
     #[arg(long, value_name = "N", value_parser = size::positive_count, help_heading = "A new store")]
     capacity: Option<u64>,
