@@ -25,6 +25,7 @@ pub(crate) enum ChangeSource<'a> {
         /// An upper bound of the number of changes in the log.
         count: u64,
     },
+    Nothing,
 }
 
 /// Takes a source's changes range by range, ascending.
@@ -67,7 +68,7 @@ impl<'a> ChangeStream<'a> {
     /// than once.
     pub(crate) fn another(&self) -> Option<Self> {
         let is_cheap = match &self.source {
-            ChangeSource::Closed(_) => true,
+            ChangeSource::Closed(_) | ChangeSource::Nothing => true,
             ChangeSource::Log { count, .. } => *count <= self.most,
         };
         let again = || Self::new(self.source.clone(), self.space, self.most);
@@ -88,6 +89,7 @@ impl<'a> ChangeStream<'a> {
         }
         let (space, hashes) = (self.space, self.space.hashes(fingerprints));
         match &self.source {
+            ChangeSource::Nothing => {}
             ChangeSource::Closed(keys) => {
                 keys.collect(hashes, self.decided_by, added, removed);
                 for list in [added, removed] {

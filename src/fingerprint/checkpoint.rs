@@ -12,10 +12,11 @@ use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::directory_file::{named, raise_reused, write_directory};
 use crate::fingerprint::fingerprint_list::ListedFile;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilterUpdate};
-use crate::fingerprint::net_list::{YoungChanges, count_from};
+use crate::fingerprint::net_list::count_from;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
@@ -43,9 +44,11 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) binding: Binding,
     /// The newest superblock. The other one names the same segments.
     pub(super) superblock: Superblock,
-    directory: DirectoryRef,
-    segments: Vec<Segment>,
-    /// The runs above the oldest one, whose entries the pass merges into that with the changes; the oldest first.
+    /// The oldest run: that of the newest superblock, until something is merged with it.
+    pub(super) directory: DirectoryRef,
+    pub(super) segments: Vec<Segment>,
+    /// The runs above it, the oldest first: those of the newest superblock, until one drains.
+    pub(super) runs: Vec<Run>,
     pub(super) young: Vec<RunSegments>,
     /// Sections that the superblock before names, or that this checkpoint has written.
     spared: Vec<Range<u64>>,
@@ -85,9 +88,10 @@ impl<'a> FingerprintPass<'a> {
             held,
             space,
             binding,
-            superblock,
             directory,
             segments,
+            runs: superblock.runs().to_vec(),
+            superblock,
             young,
             spared: meta.other_sections().iter().map(Section::numbers).collect(),
             room: Mutex::new(FreeRoom::around([])),
@@ -150,6 +154,7 @@ impl<'a> FingerprintPass<'a> {
             let step = Step {
                 old: &old,
                 part: part.clone(),
+                young: &self.young,
                 merge,
                 negative_filter: &negative_filter,
             };
@@ -250,7 +255,11 @@ impl<'a> FingerprintPass<'a> {
     }
 
     /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.
-    fn merge_step(&self, step: &Step<'_>, changes: &mut ChangeStream<'_>) -> Result<Vec<Segment>> {
+    pub(super) fn merge_step(
+        &self,
+        step: &Step<'_>,
+        changes: &mut ChangeStream<'_>,
+    ) -> Result<Vec<Segment>> {
         let trigger = match self.access.state.is_awaited() {
             true => CheckpointTrigger::Awaited,
             false => step.merge.trigger,
@@ -295,7 +304,7 @@ impl<'a> FingerprintPass<'a> {
     ) -> Result<Vec<Segment>> {
         let begin = step.old.get(step.part.start).map_or(0, |one| one.first);
         let mut io = SegmentIo {
-            young: YoungChanges::new(self.listed(), &self.young, begin)?,
+            young: YoungChanges::new(self.listed(), step.young, begin)?,
             access: self.access,
             changes,
             changes_at_once: self.access.options.changes_at_once(),
@@ -313,7 +322,11 @@ impl<'a> FingerprintPass<'a> {
         Ok(segments)
     }
 
-    fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
+    pub(super) fn write_directory(
+        &mut self,
+        segments: &[Segment],
+        generation: u64,
+    ) -> Result<DirectoryRef> {
         let pages = directory_pages(segments.len() as u64);
         if pages == 0 {
             // All that came in younger runs went in others.
@@ -340,11 +353,13 @@ impl<'a> FingerprintPass<'a> {
 
 /// A part of the segments of before, and what is merged into them.
 #[derive(Clone)]
-struct Step<'p> {
-    old: &'p [Segment],
-    part: Range<usize>,
-    merge: &'p Merge,
-    negative_filter: &'p NegativeFilterUpdate,
+pub(super) struct Step<'p> {
+    pub(super) old: &'p [Segment],
+    pub(super) part: Range<usize>,
+    /// The runs whose entries are among the changes, the oldest first.
+    pub(super) young: &'p [RunSegments],
+    pub(super) merge: &'p Merge,
+    pub(super) negative_filter: &'p NegativeFilterUpdate,
 }
 
 /// Returns the parts that so many segments are merged in: one at least, and each of `least` at least if there are as many.

@@ -76,6 +76,23 @@ impl<'a> FingerprintList<'a> {
         }
     }
 
+    /// Passes all fingerprints below `end`, and adds them to `out`.
+    pub(crate) fn take_below(&mut self, end: u64, out: &mut Vec<u64>) -> Result<()> {
+        while self.peek().is_some_and(|next| next < end) {
+            let rest = &self.list[self.at..];
+            let count = match rest.last() {
+                Some(last) if *last < end => rest.len(),
+                _ => rest.partition_point(|one| *one < end),
+            };
+            out.extend_from_slice(&rest[..count]);
+            self.at += count;
+            if self.at == self.list.len() {
+                self.fill()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Decodes pages until there is a fingerprint, or no page is left.
     fn fill(&mut self) -> Result<u64> {
         self.list.clear();

@@ -10,7 +10,7 @@ use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::fingerprint::runs::levels::Merging;
+use crate::fingerprint::runs::levels::{MergePlan, Merging};
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::memtable::ClosedKeys;
@@ -73,27 +73,24 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         if count == 0 && !self.pass.merges_without_changes() {
             return Ok(());
         }
-        let merging = match self.has_exemptions() {
+        let plan = match self.has_exemptions() {
             // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new.
-            true => Merging::All,
-            false => self.pass.merging(count),
+            true => MergePlan::all(),
+            false => self.pass.plan(count),
         };
         let merge = Merge {
             directory: self.directory,
             version: self.pass.set_version(),
-            count: count.saturating_add(self.pass.entries_of(merging)),
+            count: count.saturating_add(self.pass.entries_of(plan.merging)),
             generation: closed.log.generation + 1,
             trigger: closed.trigger,
         };
         let source = self.inserted.source.clone();
-        match merging {
+        match plan.merging {
             Merging::Young(runs) => {
-                (self.runs, self.negative_filter) = self.pass.write_run(source, runs, &merge)?;
-                if self.runs.is_none() {
-                    // All changes took each other back. The oldest run alone is a new set all the same: readers of the one
-                    // before must not take it for older.
-                    self.directory.version = self.pass.next_sequence();
-                }
+                let merged = (runs, &plan.drains[..]);
+                (self.directory, self.runs, self.negative_filter) =
+                    self.pass.write_run(source, merged, &merge)?;
             }
             Merging::All => {
                 (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
@@ -136,7 +133,7 @@ impl InsertedKeys for InsertedFingerprints<'_> {
     fn count_in_log(&self) -> u64 {
         match &self.source {
             ChangeSource::Log { count, .. } => *count,
-            ChangeSource::Closed(_) => 0,
+            ChangeSource::Closed(_) | ChangeSource::Nothing => 0,
         }
     }
 

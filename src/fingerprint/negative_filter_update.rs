@@ -102,6 +102,15 @@ impl NegativeFilterUpdate {
         }
     }
 
+    /// Keeps no filter and makes none.
+    pub(crate) fn none() -> Self {
+        Self {
+            held: None,
+            made: None,
+            is_incomplete: AtomicBool::new(false),
+        }
+    }
+
     /// Adds fingerprints that the new segments may have, sorted.
     pub(crate) fn note(&self, origin: Origin, fingerprints: &[u64]) {
         if let Some(made) = &self.made {

@@ -5,25 +5,13 @@ use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::segment::entry::{List, Segment};
-use crate::fingerprint::segment::merge::{Changes, merge};
-use crate::fingerprint::segment::pass::OwnedChanges;
-use crate::fingerprint::segment::sorted_run::SortedRun;
 use crate::storefile::still_file::StillFile;
-use crate::sys::simd::dispatch::Baseline;
-
-/// A fingerprint, and what runs say of it.
-#[derive(Clone, Copy)]
-struct NetEntry {
-    fingerprint: u64,
-    youngest: List,
-    eldest: List,
-}
 
 /// The entries of some runs, merged.
 pub(crate) struct NetWalk<'a> {
     /// Those of the youngest run first. No fingerprint is in both lists of a run.
     lists: Vec<(List, FingerprintList<'a>)>,
-    next: Option<NetEntry>,
+    next: Option<(u64, List)>,
     /// How many pages were read.
     read: u64,
 }
@@ -56,44 +44,24 @@ impl<'a> NetWalk<'a> {
 
     /// Returns the next fingerprint, and what the youngest run says of it; `None` at the end.
     pub(crate) fn peek(&self) -> Option<(u64, List)> {
-        self.next.map(|entry| (entry.fingerprint, entry.youngest))
-    }
-
-    /// Returns the next fingerprint, and how all runs together change what is below them: what came and went again is as it
-    /// was. Entries of a fingerprint take turns, so the first and the last one tell.
-    fn peek_difference(&self) -> Option<(u64, Option<List>)> {
-        let entry = self.next?;
-        let is_change = entry.youngest == entry.eldest;
-        Some((entry.fingerprint, is_change.then_some(entry.youngest)))
+        self.next
     }
 
     fn find_next(&mut self) {
         self.next = None;
         for (list, entries) in &self.lists {
-            let Some(fingerprint) = entries.peek() else {
-                continue;
-            };
-            match &mut self.next {
-                Some(next) if next.fingerprint < fingerprint => {}
-                Some(next) if next.fingerprint == fingerprint => next.eldest = *list,
-                next => {
-                    let (youngest, eldest) = (*list, *list);
-                    *next = Some(NetEntry {
-                        fingerprint,
-                        youngest,
-                        eldest,
-                    });
-                }
+            // Of those that have it, the youngest run counts.
+            if let Some(fingerprint) = entries.peek()
+                && self.next.is_none_or(|(least, _)| fingerprint < least)
+            {
+                self.next = Some((fingerprint, *list));
             }
         }
     }
 
     /// Passes the next fingerprint.
     pub(crate) fn pass(&mut self) -> Result<()> {
-        let Some(NetEntry {
-            fingerprint: least, ..
-        }) = self.next
-        else {
+        let Some((least, _)) = self.next else {
             return Ok(());
         };
         for (_, entries) in &mut self.lists {
@@ -155,84 +123,6 @@ impl<'a> NetList<'a> {
         }
         Ok(())
     }
-}
-
-/// What the runs above the oldest one change in it, range by range.
-pub(crate) struct YoungChanges<'a> {
-    walk: NetWalk<'a>,
-    /// Those of the range that was asked for last.
-    own: OwnedChanges,
-}
-
-impl<'a> YoungChanges<'a> {
-    /// Begins with fingerprints from `least` on.
-    pub(crate) fn new(from: ListedFile<'a>, young: &[RunSegments], least: u64) -> Result<Self> {
-        Ok(Self {
-            walk: NetWalk::over(from, young, least)?,
-            own: OwnedChanges::default(),
-        })
-    }
-
-    /// Adds their entries below `end` that were not taken before to changes that count more: those of a log.
-    pub(crate) fn add_to(&mut self, changes: &mut OwnedChanges, end: u64) -> Result<()> {
-        let OwnedChanges { added, removed } = &mut self.own;
-        added.clear();
-        removed.clear();
-        while let Some((fingerprint, list)) = self.walk.peek().filter(|(one, _)| *one < end) {
-            match list {
-                List::Came => added.push(fingerprint),
-                List::Went => removed.push(fingerprint),
-            }
-            self.walk.pass()?;
-        }
-        if added.is_empty() && removed.is_empty() {
-            return Ok(());
-        }
-        let both = OwnedChanges {
-            added: over(added, &changes.added, &changes.removed),
-            removed: over(removed, &changes.removed, &changes.added),
-        };
-        *changes = both;
-        Ok(())
-    }
-}
-
-impl YoungChanges<'_> {
-    /// Adds their entries below `end` that were not taken before to changes that came after them: what both together change
-    /// in the runs below. A change that takes another back leaves neither.
-    pub(crate) fn join(&mut self, changes: &mut OwnedChanges, end: u64) -> Result<()> {
-        let OwnedChanges { added, removed } = &mut self.own;
-        added.clear();
-        removed.clear();
-        while let Some((fingerprint, list)) =
-            self.walk.peek_difference().filter(|(one, _)| *one < end)
-        {
-            match list {
-                Some(List::Came) => added.push(fingerprint),
-                Some(List::Went) => removed.push(fingerprint),
-                None => {}
-            }
-            self.walk.pass()?;
-        }
-        if added.is_empty() && removed.is_empty() {
-            return Ok(());
-        }
-        let came = over(&changes.added, &[], removed);
-        let went = over(&changes.removed, &[], added);
-        let both = OwnedChanges {
-            added: over(added, &came, &changes.removed),
-            removed: over(removed, &went, &changes.added),
-        };
-        *changes = both;
-        Ok(())
-    }
-}
-
-/// Returns a list with what is added to it and without what is removed.
-fn over(list: &[u64], added: &[u64], removed: &[u64]) -> Vec<u64> {
-    let mut out = SortedRun::default();
-    merge(list, Changes { added, removed }, &mut out, Baseline);
-    out.as_slice().to_vec()
 }
 
 /// Returns how many entries of a list are not below `begin`.

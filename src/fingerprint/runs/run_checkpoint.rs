@@ -4,33 +4,34 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::directory_ref::directory_pages;
-use crate::file::{Run, RunTable};
+use crate::file::{DirectoryRef, RunTable};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::write_run_directory;
 use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
-use crate::fingerprint::net_list::YoungChanges;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::runs::levels::{Merging, merging};
+use crate::fingerprint::runs::drain::parts;
+use crate::fingerprint::runs::levels::{Drain, MergePlan, Merging, RunSize, plan};
+use crate::fingerprint::runs::list_writer::ListWriter;
+use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
-use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges};
-use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::fingerprint::segment_io::{SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
 
 impl FingerprintPass<'_> {
     /// Decides what so many changes of a log are merged with.
-    pub(crate) fn merging(&self, changes: u64) -> Merging {
+    pub(crate) fn plan(&self, changes: u64) -> MergePlan {
         // A step of an interrupted checkpoint may have brought some of the changes into the oldest run. Whether one is new
         // there is known only where it is merged.
         if self.superblock.partly_merged.is_some() || self.access.state.merges_all() {
-            return Merging::All;
+            return MergePlan::all();
         }
-        let runs = self.superblock.directories();
-        let entries: Vec<u64> = runs.map(|directory| directory.keys).collect();
-        merging(&entries, changes, self.access.options.least_run)
+        let oldest = RunSize::whole(self.directory.keys);
+        let young = self.runs.iter().map(RunSize::of);
+        let runs: Vec<RunSize> = std::iter::once(oldest).chain(young).collect();
+        plan(&runs, changes, self.access.options.least_run)
     }
 
     /// Returns whether there is something to merge if nothing has come.
@@ -51,19 +52,21 @@ impl FingerprintPass<'_> {
     }
 
     /// Merges changes, about as many as `merge` says, with so many of the youngest runs, and writes the run that results,
-    /// without a sync. Returns the runs above the oldest one, and the filter of the set if there is one.
+    /// and slices of runs that drain, without a sync. Returns the oldest run, those above it, and the filter of the set if
+    /// there is one.
     pub(crate) fn write_run(
         &mut self,
         source: ChangeSource<'_>,
-        count: usize,
+        (count, drains): (usize, &[Drain]),
         merge: &Merge,
-    ) -> Result<(Option<RunTable>, Option<Arc<NegativeFilter>>)> {
+    ) -> Result<(DirectoryRef, Option<RunTable>, Option<Arc<NegativeFilter>>)> {
         // Of no other generation are the changes: the runs would skip a log, or have one twice.
         assert_eq!(merge.generation, self.superblock.generation + 1);
         // A log that was merged in part would count twice.
         assert!(self.superblock.partly_merged.is_none());
         let held = std::mem::take(&mut self.held);
         let negative_filter = NegativeFilterUpdate::keeping(merge, held);
+        self.drain_all(drains, merge)?;
         let kept = self.young.len() - count;
         let options = self.access.options;
         let source = ChangeStream::new(source, self.space, options.chunk_keys());
@@ -73,17 +76,23 @@ impl FingerprintPass<'_> {
             own: OwnedChanges::default(),
         };
         let [came, went] = self.write_lists(&mut changes, merge, &negative_filter)?;
-        let mut runs = self.superblock.runs()[..kept].to_vec();
-        let entries_that_went = went.iter().map(|segment| segment.keys).sum();
-        let segments = [came, went].concat();
+        let mut runs = self.runs[..kept].to_vec();
         // Whatever came may have gone again.
-        if !segments.is_empty() {
-            runs.push(self.write_run_directory(&segments, entries_that_went, merge.generation)?);
+        if let Some((run, _)) = self.name_run([came, went].concat(), merge.generation)? {
+            runs.push(run);
         }
         let set_version = self.next_sequence();
         let table = RunTable { set_version, runs };
         let table = (!table.runs.is_empty()).then_some(table);
-        Ok((table, negative_filter.into_filter()))
+        let directory = DirectoryRef {
+            // The oldest run alone is a new set all the same: readers of the one before must not take it for older.
+            version: match table {
+                Some(_) => self.directory.version,
+                None => set_version,
+            },
+            ..self.directory
+        };
+        Ok((directory, table, negative_filter.into_filter()))
     }
 
     /// Writes the segments of both lists.
@@ -96,13 +105,12 @@ impl FingerprintPass<'_> {
         let room = RoomShare::new(&self.room, 0);
         let mut out = SegmentWriter::new(self.access, room, (self.binding, merge.generation));
         let target = self.access.options.segment_pages as usize;
-        let mut lists = [List::Came, List::Went].map(|list| ListWriter::new(list, target));
         let space = self.space.count();
+        let mut lists =
+            [List::Came, List::Went].map(|list| ListWriter::new(list, target, 0..space));
         let at_once = self.access.options.changes_at_once();
-        let parts = merge.count.div_ceil(at_once).clamp(1, space);
         let mut begin = 0;
-        for part in 1..=parts {
-            let end = (u128::from(space) * u128::from(part) / u128::from(parts)) as u64;
+        for end in parts(&(0..space), merge.count.div_ceil(at_once)) {
             changes.load(begin, end, negative_filter)?;
             let OwnedChanges { added, removed } = &changes.own;
             for (list, fingerprints) in lists.iter_mut().zip([added, removed]) {
@@ -113,29 +121,27 @@ impl FingerprintPass<'_> {
         // A range that was left out would be lost with the log.
         assert_eq!(begin, space);
         let [came, went] = lists;
-        let segments = [came.finish(space, &mut out)?, went.finish(space, &mut out)?];
+        let segments = [came.finish(&mut out)?, went.finish(&mut out)?];
         out.finish()?;
         Ok(segments)
     }
 
-    fn write_run_directory(&self, segments: &[Segment], went: u64, generation: u64) -> Result<Run> {
+    /// Writes the directory of the segments of a run whose entries count from `begin` on.
+    pub(super) fn write_run_directory(
+        &self,
+        (segments, begin): (&[Segment], u64),
+        generation: u64,
+    ) -> Result<DirectoryRef> {
         let pages = directory_pages(segments.len() as u64);
         let file = self.access.file;
         let places = take_for_copies(self.access, RoomShare::new(&self.room, 0), pages)?;
-        let directory = write_run_directory(
+        write_run_directory(
             (&*file.raw, &file.place),
             self.binding,
-            (segments, 0),
+            (segments, begin),
             places,
             (self.next_sequence(), generation),
-        )?;
-        Ok(Run {
-            directory,
-            went,
-            begin: 0,
-            begun_with: 0,
-            arrived: 0,
-        })
+        )
     }
 }
 
@@ -153,56 +159,5 @@ impl RunChanges<'_, '_> {
         self.log.load(begin..end, &mut self.own)?;
         negative_filter.note(Origin::New, &self.own.added);
         self.young.join(&mut self.own, end)
-    }
-}
-
-/// One list of a run that is written.
-struct ListWriter {
-    list: List,
-    /// Pages of a segment, about.
-    target: usize,
-    packer: Option<Packer>,
-    segments: Vec<Segment>,
-}
-
-impl ListWriter {
-    fn new(list: List, target: usize) -> Self {
-        Self {
-            list,
-            target,
-            packer: None,
-            segments: Vec::new(),
-        }
-    }
-
-    /// Packs fingerprints, all above those packed before.
-    fn put(&mut self, fingerprints: &[u64], out: &mut SegmentWriter<'_, '_>) -> Result<()> {
-        if fingerprints.is_empty() {
-            return Ok(());
-        }
-        let target = self.target;
-        let packer = self
-            .packer
-            .get_or_insert_with(|| Packer::aiming_at(target, 0, Vec::new()));
-        packer.put(fingerprints);
-        while let Some(draft) = self.packer.as_mut().and_then(Packer::take_full) {
-            self.write(draft, out)?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, space: u64, out: &mut SegmentWriter<'_, '_>) -> Result<Vec<Segment>> {
-        let drafts = self.packer.take().map(|packer| packer.finish(space));
-        for draft in drafts.into_iter().flatten() {
-            self.write(draft, out)?;
-        }
-        Ok(self.segments)
-    }
-
-    fn write(&mut self, draft: UnplacedSegment, out: &mut SegmentWriter<'_, '_>) -> Result<()> {
-        let (segment, _) = out.write(draft)?;
-        let list = self.list;
-        self.segments.push(Segment { list, ..segment });
-        Ok(())
     }
 }

@@ -24,6 +24,15 @@ pub(crate) struct RunSegments {
 }
 
 impl RunSegments {
+    /// Returns those of a run that was just written.
+    pub(crate) fn of(segments: Vec<Segment>, begin: u64) -> Self {
+        Self {
+            segments,
+            begin,
+            damaged: Vec::new(),
+        }
+    }
+
     /// Returns the segments of a list.
     pub(crate) fn list(&self, list: List) -> &[Segment] {
         let begin = self.segments.partition_point(|one| one.list < list);

@@ -85,6 +85,10 @@ pub(crate) struct OwnedChanges {
 }
 
 impl OwnedChanges {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+
     fn borrowed(&self) -> Changes<'_> {
         Changes {
             added: &self.added,

@@ -17,6 +17,13 @@ impl SortedRun {
         &self.words[self.begin..self.end]
     }
 
+    /// Returns what it holds.
+    pub(crate) fn into_vec(mut self) -> Vec<u64> {
+        self.words.truncate(self.end);
+        self.words.drain(..self.begin);
+        self.words
+    }
+
     /// Returns room for `count` numbers behind the last one. What it holds is anything.
     pub(crate) fn room(&mut self, count: usize) -> &mut [u64] {
         if self.words.len() - self.end < count {

@@ -4,6 +4,7 @@ mod algebra;
 mod basics;
 mod carried;
 mod closing;
+mod drains;
 mod levels;
 mod overtaken;
 mod room;

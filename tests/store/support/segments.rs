@@ -49,6 +49,8 @@ pub struct Named {
     pub has_runs: bool,
     /// How many.
     pub runs: usize,
+    /// Up to where each of these has drained, the oldest first.
+    pub cursors: Vec<u64>,
     /// Whether it was written between two steps of a checkpoint.
     pub is_partly_merged: bool,
     /// The directory's entry, and the run table behind it.
@@ -80,10 +82,12 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
     let mut pages = Vec::new();
     let segments = take_directory(read, &entry, &mut pages)?;
     let mut version = u64_at(&entry, 48);
+    let mut cursors = Vec::new();
     let table = run_table(&bytes);
     if let Some(table) = table {
         for run in table[16..].chunks_exact(104) {
             take_directory(read, run, &mut pages)?;
+            cursors.push(u64_at(run, 72));
         }
         version = u64_at(table, 8);
         entry.extend_from_slice(table);
@@ -101,7 +105,8 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
         generation: u64_at(&bytes, 24),
         version,
         has_runs: table.is_some(),
-        runs: table.map_or(0, |table| u32_at(table, 0) as usize),
+        runs: cursors.len(),
+        cursors,
         is_partly_merged: u32_at(&bytes, 304) & 2 != 0,
         entry,
         segments,

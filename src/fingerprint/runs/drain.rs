@@ -1,0 +1,302 @@
+//! A run drains into the one below, slice by slice of the range of fingerprints.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::{DirectoryRef, Run};
+use crate::fingerprint::changes::{ChangeSource, ChangeStream};
+use crate::fingerprint::checkpoint::{FingerprintPass, Step};
+use crate::fingerprint::fingerprint_list::FingerprintList;
+use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
+use crate::fingerprint::net_list::count_from;
+use crate::fingerprint::room_share::RoomShare;
+use crate::fingerprint::runs::levels::{Drain, Draining};
+use crate::fingerprint::runs::list_writer::ListWriter;
+use crate::fingerprint::runs::run_directories::RunSegments;
+use crate::fingerprint::runs::young_changes::YoungChanges;
+use crate::fingerprint::segment::entry::{List, Segment};
+use crate::fingerprint::segment::pass::OwnedChanges;
+use crate::fingerprint::segment_io::SegmentWriter;
+
+/// A run above the oldest one, and its segments.
+type NamedRun = (Run, RunSegments);
+
+impl FingerprintPass<'_> {
+    /// Brings runs into those below as far as a plan says, in whole segments, without a sync.
+    pub(super) fn drain_all(&mut self, drains: &[Drain], merge: &Merge) -> Result<()> {
+        // The youngest first: a run that is empty then leaves the numbers of the older ones as they are.
+        assert!(drains.is_sorted_by(|one, next| one.run > next.run + 1));
+        for drain in drains {
+            match self.drain(drain, merge) {
+                // What is damaged there has nothing to do with the keys that came. Look-ups and `verify` tell it.
+                Err(Error::Format { .. }) => {}
+                drained => drained?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings one run as far into the one below as it is to go.
+    fn drain(&mut self, drain: &Drain, merge: &Merge) -> Result<()> {
+        let young = drain.run - 1;
+        let begin = self.young[young].begin;
+        let below = match young.checked_sub(1) {
+            None => &self.segments,
+            Some(below) => borders(&self.young[below]),
+        };
+        let end = border(below, drain.to, self.space.count());
+        if end <= begin {
+            let run = &mut self.runs[young];
+            (run.begun_with, run.arrived) = (drain.to.begun_with, drain.to.arrived);
+            return Ok(());
+        }
+        let left = self.left_from(end, young, drain.to, merge.generation)?;
+        match young.checked_sub(1) {
+            None => {
+                let merged = self.merged_with_oldest(begin..end, merge)?;
+                let directory = self.write_directory(&merged, merge.generation)?;
+                (self.directory, self.segments) = (directory, merged);
+                self.replace(young, left);
+            }
+            Some(below) => {
+                let merged = self.merged_with_young(below, begin..end, merge.generation)?;
+                let merged = self.name_run(merged, merge.generation)?;
+                self.replace(young, left);
+                self.replace(below, merged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a run in the place of another, or none.
+    fn replace(&mut self, young: usize, by: Option<NamedRun>) {
+        let (run, segments) = by.unzip();
+        self.runs.splice(young..=young, run);
+        self.young.splice(young..=young, segments);
+    }
+
+    /// Returns what is left of a run that has drained up to `begin`; `None` if that is nothing.
+    fn left_from(
+        &self,
+        begin: u64,
+        young: usize,
+        to: Draining,
+        generation: u64,
+    ) -> Result<Option<NamedRun>> {
+        let (run, segments) = (self.runs[young], &self.young[young]);
+        let space = self.space;
+        let count = |list| count_from(self.listed(), segments.list(list), begin);
+        let (came, went) = match begin < space.count() {
+            true => (count(List::Came)?, count(List::Went)?),
+            false => (0, 0),
+        };
+        if came + went == 0 {
+            return Ok(None);
+        }
+        let ends = segments.with_ends(space);
+        let left: Vec<Segment> = ends
+            .filter(|(_, end)| *end > begin)
+            .map(|(one, _)| *one)
+            .collect();
+        // The room of those that are passed is free.
+        let directory = match left.len() == segments.segments.len() {
+            true => run.directory,
+            false => self.write_run_directory((&left, begin), generation)?,
+        };
+        let run = Run {
+            directory: DirectoryRef {
+                keys: came + went,
+                ..directory
+            },
+            went,
+            begin,
+            begun_with: to.begun_with,
+            arrived: to.arrived,
+        };
+        Ok(Some((run, RunSegments::of(left, begin))))
+    }
+
+    /// Writes the directory of a run's segments. Returns `None` if there are none.
+    pub(super) fn name_run(
+        &self,
+        segments: Vec<Segment>,
+        generation: u64,
+    ) -> Result<Option<NamedRun>> {
+        if segments.is_empty() {
+            return Ok(None);
+        }
+        let went = segments.iter().filter(|one| one.list == List::Went);
+        let run = Run {
+            directory: self.write_run_directory((&segments, 0), generation)?,
+            went: went.map(|segment| segment.keys).sum(),
+            begin: 0,
+            begun_with: 0,
+            arrived: 0,
+        };
+        Ok(Some((run, RunSegments::of(segments, 0))))
+    }
+
+    /// Returns the segments of the oldest run once the first run above it has drained over a range. Its `start` need not be
+    /// a border of these segments.
+    fn merged_with_oldest(&self, slice: Range<u64>, merge: &Merge) -> Result<Vec<Segment>> {
+        let old = &self.segments;
+        let step = Step {
+            old,
+            part: covering(old, &slice),
+            young: &self.young[..1],
+            merge: &Merge {
+                count: self.runs[0].directory.keys,
+                ..*merge
+            },
+            // The filter of the set has these fingerprints already.
+            negative_filter: &NegativeFilterUpdate::none(),
+        };
+        let most = self.access.options.chunk_keys();
+        let mut nothing = ChangeStream::new(ChangeSource::Nothing, self.space, most);
+        let merged = self.merge_step(&step, &mut nothing)?;
+        let Range { start, end } = step.part;
+        Ok([&old[..start], &merged, &old[end..]].concat())
+    }
+
+    /// Returns the segments of a run above the oldest one once the next younger one has drained over a range.
+    fn merged_with_young(
+        &self,
+        below: usize,
+        slice: Range<u64>,
+        generation: u64,
+    ) -> Result<Vec<Segment>> {
+        let pair = &self.young[below..below + 2];
+        // Entries that count in both runs would be in the store twice.
+        assert!(pair[0].begin == 0 && pair[1].begin == slice.start);
+        let room = RoomShare::new(&self.room, 0);
+        let mut out = SegmentWriter::new(self.access, room, (self.binding, generation));
+        let mut lists = [List::Came, List::Went].map(|list| {
+            let target = self.access.options.segment_pages as usize;
+            RewrittenList::of(&pair[0], list, &slice, (self.space.count(), target))
+        });
+        for list in &mut lists {
+            let before = list.covers.start..slice.start;
+            self.copy(list.old, before, &mut list.writer, &mut out)?;
+        }
+        let mut changes = YoungChanges::new(self.listed(), pair, slice.start)?;
+        let mut own = OwnedChanges::default();
+        let entries: u64 = pair
+            .iter()
+            .flat_map(|run| &run.segments)
+            .map(|one| one.keys)
+            .sum();
+        let at_once = self.access.options.changes_at_once();
+        for end in parts(&slice, entries.div_ceil(at_once)) {
+            own.added.clear();
+            own.removed.clear();
+            changes.join(&mut own, end)?;
+            for (list, fingerprints) in lists.iter_mut().zip([&own.added, &own.removed]) {
+                list.writer.put(fingerprints, &mut out)?;
+            }
+        }
+        let mut segments = Vec::new();
+        for mut list in lists {
+            let behind = slice.end..list.covers.end;
+            self.copy(list.old, behind, &mut list.writer, &mut out)?;
+            segments.extend(list.finish(&mut out)?);
+        }
+        out.finish()?;
+        Ok(segments)
+    }
+
+    /// Copies the entries of a list in a range, which is within one of its segments.
+    fn copy(
+        &self,
+        from: &[Segment],
+        range: Range<u64>,
+        to: &mut ListWriter,
+        out: &mut SegmentWriter<'_, '_>,
+    ) -> Result<()> {
+        if from.is_empty() || range.is_empty() {
+            return Ok(());
+        }
+        let mut list = FingerprintList::open(self.listed(), from, range.start)?;
+        let mut some = Vec::new();
+        list.take_below(range.end, &mut some)?;
+        to.put(&some, out)
+    }
+}
+
+/// One list of a run of which a range is rewritten.
+struct RewrittenList<'s> {
+    old: &'s [Segment],
+    /// The segments that are rewritten.
+    replaced: Range<usize>,
+    /// The range that these have: some more than is merged.
+    covers: Range<u64>,
+    writer: ListWriter,
+}
+
+impl<'s> RewrittenList<'s> {
+    fn of(
+        run: &'s RunSegments,
+        list: List,
+        slice: &Range<u64>,
+        (space, target): (u64, usize),
+    ) -> Self {
+        let old = run.list(list);
+        let replaced = covering(old, slice);
+        let first = |at: usize| old.get(at).map(|one| one.first);
+        let covers = first(replaced.start).unwrap_or(0)..first(replaced.end).unwrap_or(space);
+        let writer = ListWriter::new(list, target, covers.clone());
+        Self {
+            // Segments leave no gap, even if nothing is left in a range.
+            writer: match old.is_empty() {
+                true => writer,
+                false => writer.begun(),
+            },
+            old,
+            replaced,
+            covers,
+        }
+    }
+
+    /// Returns all segments of the list, those included that stay; none if none has an entry.
+    fn finish(self, out: &mut SegmentWriter<'_, '_>) -> Result<Vec<Segment>> {
+        let new = self.writer.finish(out)?;
+        let Range { start, end } = self.replaced;
+        let all = [&self.old[..start], &new, &self.old[end..]].concat();
+        match all.iter().any(|one| one.keys > 0) {
+            true => Ok(all),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Returns the segments whose borders are those of slices of a run: of the list that has most.
+fn borders(run: &RunSegments) -> &[Segment] {
+    let [came, went] = [List::Came, List::Went].map(|list| run.list(list));
+    match came.len() >= went.len() {
+        true => came,
+        false => went,
+    }
+}
+
+/// Returns the last border between segments that a drain is to reach.
+fn border(below: &[Segment], to: Draining, space: u64) -> u64 {
+    let end = to.share_of(space);
+    if end == space {
+        return space;
+    }
+    let reached = below.partition_point(|one| one.first <= end);
+    reached.checked_sub(1).map_or(0, |last| below[last].first)
+}
+
+/// Returns those of a list's segments that have a range.
+fn covering(list: &[Segment], range: &Range<u64>) -> Range<usize> {
+    let start = list.partition_point(|one| one.first <= range.start);
+    start.saturating_sub(1)..list.partition_point(|one| one.first < range.end)
+}
+
+/// Returns the ends of so many parts of a range, one at least.
+pub(super) fn parts(range: &Range<u64>, count: u64) -> impl Iterator<Item = u64> {
+    let (start, length) = (range.start, range.end - range.start);
+    let count = count.clamp(1, length);
+    let end = move |part| (u128::from(length) * u128::from(part) / u128::from(count)) as u64;
+    (1..=count).map(move |part| start + end(part))
+}
