@@ -41,7 +41,7 @@ fn layer<'py>(py: Python<'py>, layer: &LayerStats) -> PyResult<Bound<'py, PyAny>
 }
 
 fn run<'py>(py: Python<'py>, run: &RunStats) -> PyResult<Bound<'py, PyAny>> {
-    report(py, "RunStats", &fields!(py, run, added removed pages))
+    report(py, "RunStats", &fields!(py, run, added removed pages due))
 }
 
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {

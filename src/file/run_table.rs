@@ -32,7 +32,46 @@ pub(crate) struct Run {
     pub(crate) arrived: u64,
 }
 
+/// How far a run has drained into the one below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Draining {
+    /// The entries that it had when it began.
+    pub(crate) begun_with: u64,
+    /// The keys that checkpoints have brought since then.
+    pub(crate) arrived: u64,
+}
+
+impl Draining {
+    /// Returns how far it is once so many keys more have come.
+    pub(crate) fn with(self, changes: u64) -> Self {
+        Self {
+            arrived: self.arrived.saturating_add(changes).min(self.begun_with),
+            ..self
+        }
+    }
+
+    /// Returns how far of so long a way the run is, rounded down.
+    pub(crate) fn share_of(self, way: u64) -> u64 {
+        let share = u128::from(way) * u128::from(self.arrived) / u128::from(self.begun_with.max(1));
+        u64::try_from(share).unwrap_or(way).min(way)
+    }
+
+    /// Returns how many entries are written until it has drained into a run of so many.
+    pub(crate) fn rest(self, entries: u64, below: u64) -> u64 {
+        entries.saturating_add(below - self.share_of(below))
+    }
+}
+
 impl Run {
+    /// Returns how far it has drained; `None` if it doesn't.
+    pub(crate) fn draining(&self) -> Option<Draining> {
+        let draining = Draining {
+            begun_with: self.begun_with,
+            arrived: self.arrived,
+        };
+        (self.begun_with > 0).then_some(draining)
+    }
+
     /// Returns how many entries that count say that a fingerprint came.
     pub(crate) fn came(&self) -> u64 {
         self.directory.keys - self.went

@@ -11,6 +11,7 @@ use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::runs::levels::{MergePlan, Merging};
+use crate::fingerprint::runs::run_checkpoint::LogChanges;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::memtable::ClosedKeys;
@@ -73,11 +74,16 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         if count == 0 && !self.pass.merges_without_changes() {
             return Ok(());
         }
-        let plan = match self.has_exemptions() {
+        let mut plan = self.pass.plan(count);
+        let mut below = None;
+        if plan.merging != Merging::All && self.has_exemptions() {
             // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new.
-            true => MergePlan::all(),
-            false => self.pass.plan(count),
-        };
+            match self.pass.below() {
+                Ok(found) => below = Some(found),
+                // Without address space for a map, merging tells.
+                Err(_) => plan = MergePlan::all(),
+            }
+        }
         let merge = Merge {
             directory: self.directory,
             version: self.pass.set_version(),
@@ -88,6 +94,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         let source = self.inserted.source.clone();
         match plan.merging {
             Merging::Young(runs) => {
+                let source = LogChanges { source, below };
                 let merged = (runs, &plan.drains[..]);
                 (self.directory, self.runs, self.negative_filter) =
                     self.pass.write_run(source, merged, &merge)?;

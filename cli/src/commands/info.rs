@@ -260,6 +260,7 @@ struct JsonRun {
     added: u64,
     removed: u64,
     pages: u64,
+    due: u64,
 }
 
 #[derive(Serialize)]
@@ -345,6 +346,7 @@ impl From<&RunStats> for JsonRun {
             added: run.added,
             removed: run.removed,
             pages: run.pages,
+            due: run.due,
         }
     }
 }

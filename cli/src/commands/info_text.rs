@@ -178,14 +178,19 @@ fn describe_runs(runs: &[RunStats]) -> Option<String> {
     let changes = young
         .iter()
         .map(|run| run.added.saturating_add(run.removed));
-    Some(match changes.fold(0, u64::saturating_add) {
-        0 => "1".to_owned(),
-        changes => format!(
-            "{}, with {} since the oldest (checkpoint --full makes them one)",
-            runs.len(),
-            many(changes, "change")
-        ),
-    })
+    let changes = match changes.fold(0, u64::saturating_add) {
+        0 => return Some("1".to_owned()),
+        changes => many(changes, "change"),
+    };
+    let due = young.iter().map(|run| run.due);
+    let due = match due.fold(0, u64::saturating_add) {
+        0 => String::new(),
+        due => format!(", {} due to be merged as keys come", thousands(due)),
+    };
+    Some(format!(
+        "{}, with {changes} since the oldest{due} (checkpoint --full makes them one)",
+        runs.len(),
+    ))
 }
 
 fn table(layers: &[LayerStats]) -> String {

@@ -50,6 +50,8 @@ class RunStats:
     """Keys of older runs that it takes away."""
     pages: int
     """Its pages of 4096 bytes."""
+    due: int
+    """Entries that checkpoints have still to write until it is merged into the next older run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::engine::write::commit::Commit;
 use crate::error::{Error, Result};
+use crate::file::run_table::Draining;
 use crate::file::superblock::Commits;
 use crate::file::{Layer, Superblock};
 use crate::filter::check as filter;
@@ -87,6 +88,9 @@ pub struct RunStats {
     pub removed: u64,
     /// Its pages of 4096 bytes.
     pub pages: u64,
+    /// How many entries checkpoints have still to write until it is merged into the next older run: their share with each
+    /// key that comes. 0 if that isn't due.
+    pub due: u64,
 }
 
 /// One layer of a store.
@@ -147,11 +151,17 @@ fn runs_of(superblock: &Superblock) -> Vec<RunStats> {
         added: oldest.keys,
         removed: 0,
         pages: oldest.pages,
+        due: 0,
     });
-    let younger = superblock.runs().iter().map(|run| RunStats {
-        added: run.came(),
-        removed: run.went,
-        pages: run.directory.pages,
+    let below = superblock.directories();
+    let younger = superblock.runs().iter().zip(below).map(|(run, below)| {
+        let rest = |draining: Draining| draining.rest(run.directory.keys, below.keys);
+        RunStats {
+            added: run.came(),
+            removed: run.went,
+            pages: run.directory.pages,
+            due: run.draining().map_or(0, rest),
+        }
     });
     oldest.chain(younger).collect()
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::file::run_table::Draining;
 use crate::file::{DirectoryRef, Run};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::{FingerprintPass, Step};
@@ -10,7 +11,7 @@ use crate::fingerprint::fingerprint_list::FingerprintList;
 use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
 use crate::fingerprint::net_list::count_from;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::runs::levels::{Drain, Draining};
+use crate::fingerprint::runs::levels::Drain;
 use crate::fingerprint::runs::list_writer::ListWriter;
 use crate::fingerprint::runs::run_directories::RunSegments;
 use crate::fingerprint::runs::young_changes::YoungChanges;

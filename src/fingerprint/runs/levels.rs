@@ -7,22 +7,13 @@
 //! have come than it has itself.
 
 use crate::file::Run;
-use crate::file::run_table::MOST_RUNS;
+use crate::file::run_table::{Draining, MOST_RUNS};
 
 /// A run is merged with what comes once it has less than this many times the entries.
 const RATIO: u64 = 8;
 /// As if so many times the entries of the least run had come, a checkpoint merges at once what is due: with runs of 8,192, a
 /// mebibyte.
 const LEAST_RUNS_AT_ONCE: u64 = 4;
-
-/// How far a run has drained into the one below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Draining {
-    /// The entries that it had when it began.
-    pub(crate) begun_with: u64,
-    /// The keys that checkpoints have brought since then.
-    pub(crate) arrived: u64,
-}
 
 /// A run, as far as merging it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,34 +68,10 @@ impl RunSize {
     }
 
     pub(crate) fn of(run: &Run) -> Self {
-        let draining = Draining {
-            begun_with: run.begun_with,
-            arrived: run.arrived,
-        };
         Self {
             entries: run.directory.keys,
-            draining: (run.begun_with > 0).then_some(draining),
+            draining: run.draining(),
         }
-    }
-}
-
-impl Draining {
-    fn with(self, changes: u64) -> Self {
-        Self {
-            arrived: self.arrived.saturating_add(changes).min(self.begun_with),
-            ..self
-        }
-    }
-
-    /// Returns how far of so long a way the run is, rounded down.
-    pub(crate) fn share_of(self, way: u64) -> u64 {
-        let share = u128::from(way) * u128::from(self.arrived) / u128::from(self.begun_with.max(1));
-        u64::try_from(share).unwrap_or(way).min(way)
-    }
-
-    /// Returns how many entries are written until it has drained into a run of so many.
-    fn rest(self, entries: u64, below: u64) -> u64 {
-        entries.saturating_add(below - self.share_of(below))
     }
 }
 

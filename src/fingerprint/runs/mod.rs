@@ -1,9 +1,10 @@
 //! The runs of a store: when one is written, what it is merged with, and how all of them are read as one set.
 
-pub(crate) mod drain;
+mod below;
+mod drain;
 pub(crate) mod levels;
 mod list_writer;
-mod run_checkpoint;
+pub(crate) mod run_checkpoint;
 pub(crate) mod run_directories;
 pub(crate) mod run_set;
 pub(crate) mod young_changes;

@@ -10,6 +10,7 @@ use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::write_run_directory;
 use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
 use crate::fingerprint::room_share::RoomShare;
+use crate::fingerprint::runs::below::Below;
 use crate::fingerprint::runs::drain::parts;
 use crate::fingerprint::runs::levels::{Drain, MergePlan, Merging, RunSize, plan};
 use crate::fingerprint::runs::list_writer::ListWriter;
@@ -19,6 +20,13 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges};
 use crate::fingerprint::segment_io::{SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
+
+/// What a log changes in the runs below it.
+pub(crate) struct LogChanges<'a> {
+    pub(crate) source: ChangeSource<'a>,
+    /// The runs to look into where the log doesn't say what is new.
+    pub(crate) below: Option<Below<'a>>,
+}
 
 impl FingerprintPass<'_> {
     /// Decides what so many changes of a log are merged with.
@@ -56,7 +64,7 @@ impl FingerprintPass<'_> {
     /// there is one.
     pub(crate) fn write_run(
         &mut self,
-        source: ChangeSource<'_>,
+        source: LogChanges<'_>,
         (count, drains): (usize, &[Drain]),
         merge: &Merge,
     ) -> Result<(DirectoryRef, Option<RunTable>, Option<Arc<NegativeFilter>>)> {
@@ -69,9 +77,14 @@ impl FingerprintPass<'_> {
         self.drain_all(drains, merge)?;
         let kept = self.young.len() - count;
         let options = self.access.options;
-        let source = ChangeStream::new(source, self.space, options.chunk_keys());
+        let LogChanges { source, below } = source;
+        let log = ChangeStream::new(source, self.space, options.chunk_keys());
         let mut changes = RunChanges {
-            log: source.decided_by(DecidedBy::Sum),
+            log: match below {
+                Some(_) => log.decided_by(DecidedBy::LastRecord),
+                None => log.decided_by(DecidedBy::Sum),
+            },
+            below,
             young: YoungChanges::new(self.listed(), &self.young[kept..], 0)?,
             own: OwnedChanges::default(),
         };
@@ -148,6 +161,7 @@ impl FingerprintPass<'_> {
 /// What a new run says, range by range.
 struct RunChanges<'s, 'p> {
     log: ChangeStream<'s>,
+    below: Option<Below<'s>>,
     /// Those of the runs that it replaces.
     young: YoungChanges<'p>,
     own: OwnedChanges,
@@ -157,6 +171,9 @@ impl RunChanges<'_, '_> {
     /// Replaces `own` by the entries of a range. The filter has those of the runs that are merged already.
     fn load(&mut self, begin: u64, end: u64, negative_filter: &NegativeFilterUpdate) -> Result<()> {
         self.log.load(begin..end, &mut self.own)?;
+        if let Some(below) = &self.below {
+            below.keep_changes(&mut self.own)?;
+        }
         negative_filter.note(Origin::New, &self.own.added);
         self.young.join(&mut self.own, end)
     }

@@ -47,6 +47,18 @@ fn filled(path: &Path, options: &Options, all: &[u64]) -> (Store, BTreeSet<u64>)
     (store, net)
 }
 
+/// Makes a closed store whose first young run has drained in part.
+fn drained_in_part(path: &Path, all: &[u64]) -> BTreeSet<u64> {
+    let (store, mut net) = filled(path, &options(), all);
+    let mut random = Random::new(5);
+    while named(path).cursors[0] == 0 {
+        change(&store, &mut net, all, 300, &mut random);
+        store.checkpoint().unwrap();
+    }
+    store.close().unwrap();
+    net
+}
+
 /// Returns the numbers of the runs whose cursors a checkpoint has moved, or that have gone.
 fn moved(before: &Named, after: &Named) -> Vec<usize> {
     let is_moved = |run: &usize| {
@@ -144,13 +156,7 @@ fn runs_that_have_drained_in_part_go_on() {
 fn a_death_at_any_write_of_a_slice_loses_nothing() {
     let all = hashes(ALL);
     let (_folder, prepared) = place();
-    let (store, mut net) = filled(&prepared, &options(), &all);
-    let mut random = Random::new(5);
-    while named(&prepared).cursors[0] == 0 {
-        change(&store, &mut net, &all, 300, &mut random);
-        store.checkpoint().unwrap();
-    }
-    store.close().unwrap();
+    let net = drained_in_part(&prepared, &all);
     let bytes = std::fs::read(&prepared).unwrap();
     let mut has_moved = false;
     for nth in 1.. {
@@ -188,15 +194,19 @@ fn a_death_at_any_write_of_a_slice_loses_nothing() {
 fn damage_in_a_slice_keeps_no_checkpoint_from_ending() {
     let all = hashes(ALL);
     let (_folder, path) = place();
-    let (store, _) = filled(&path, &options(), &all);
-    store.close().unwrap();
+    let net = drained_in_part(&path, &all);
+    let before = named(&path);
+    let mut segments = before.segments.iter();
+    // No further slice can be merged without this segment.
+    let next = segments.find(|one| one.first == before.cursors[0]).unwrap();
+    assert!(segments.len() > 1, "new keys lie there as well");
     let mut bytes = std::fs::read(&path).unwrap();
-    let segments = named(&path).segments;
-    // No slice can be merged without the first segment.
-    bytes[segments[0].first_page as usize * 4096 + 2000] ^= 1;
+    bytes[next.first_page as usize * 4096 + 2000] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let mut new = all[BOTH..].iter().filter(|hash| **hash > u64::MAX / 2);
-    for _ in 0..12 {
+    let mut new = all
+        .iter()
+        .filter(|hash| **hash > u64::MAX / 16 * 15 && !net.contains(hash));
+    for _ in 0..6 {
         let store = options().open(&path).unwrap();
         let new: Vec<_> = new.by_ref().take(100).copied().map(hashed).collect();
         assert_eq!(new.len(), 100);
@@ -210,8 +220,11 @@ fn damage_in_a_slice_keeps_no_checkpoint_from_ending() {
                 .iter()
                 .all(|there| *there)
         );
-        assert_eq!(named(&path).segments, segments);
+        let after = named(&path);
+        assert_eq!(
+            (&after.segments, after.cursors[0]),
+            (&before.segments, before.cursors[0])
+        );
         assert!(!reader.verify().unwrap().is_ok());
     }
-    assert!(named(&path).runs > 0);
 }
