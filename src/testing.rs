@@ -109,10 +109,18 @@ impl Options {
         self
     }
 
-    /// A run with fewer entries is merged with the next one (8,192 by default).
+    /// A run with fewer entries is merged with the next one (8,192 by default). A checkpoint merges as much at once as if
+    /// four times as many keys came.
     #[must_use]
     pub fn least_run(mut self, entries: u64) -> Self {
         self.create.open.least_run = entries;
+        self.least_at_once(entries.saturating_mul(4))
+    }
+
+    /// A checkpoint that brings fewer keys merges as much at once as one that brings so many (32,768 by default).
+    #[must_use]
+    pub fn least_at_once(mut self, keys: u64) -> Self {
+        self.create.open.least_at_once = keys;
         self
     }
 

@@ -18,6 +18,8 @@ const LEAST_IN_STEP: u64 = 16;
 /// Entries of a run of fingerprints from which on it is worth keeping apart: the pages, fences and directories of smaller ones
 /// take more than what they hold.
 pub(crate) const LEAST_RUN: u64 = 8192;
+/// A checkpoint merges as much at once as if so many keys had come: with the ratio of runs, a mebibyte.
+pub(crate) const LEAST_AT_ONCE: u64 = 4 * LEAST_RUN;
 
 /// How a handle opens a store: what it may take, how long it waits, and what it does about damage.
 ///
@@ -60,6 +62,8 @@ pub struct OpenOptions {
     pub(crate) step_segments: u64,
     /// A run with fewer entries is merged with the next one.
     pub(crate) least_run: u64,
+    /// A checkpoint that brings fewer keys merges as much at once as one that brings so many.
+    pub(crate) least_at_once: u64,
     /// The bytes of segments from which on they are worth a negative filter, whatever memory there is; `None` decides
     /// by memory.
     pub(crate) filtered_from: Option<u64>,
@@ -82,6 +86,7 @@ impl Default for OpenOptions {
             segment_pages: TARGET_PAGES as u64,
             step_segments: LEAST_IN_STEP,
             least_run: LEAST_RUN,
+            least_at_once: LEAST_AT_ONCE,
             filtered_from: None,
             storage: storage::disk(),
         }

@@ -11,9 +11,6 @@ use crate::file::run_table::{Draining, MOST_RUNS};
 
 /// A run is merged with what comes once it has less than this many times the entries.
 const RATIO: u64 = 8;
-/// As if so many times the entries of the least run had come, a checkpoint merges at once what is due: with runs of 8,192, a
-/// mebibyte.
-const LEAST_RUNS_AT_ONCE: u64 = 4;
 
 /// A run, as far as merging it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,13 +72,19 @@ impl RunSize {
     }
 }
 
-/// Decides what a log with so many changes merges. `runs` are those of the store, the oldest first; a run of fewer than
-/// `least` entries is never kept apart.
-pub(crate) fn plan(runs: &[RunSize], changes: u64, least: u64) -> MergePlan {
-    let most = changes
-        .max(least.saturating_mul(LEAST_RUNS_AT_ONCE))
-        .saturating_mul(RATIO);
-    let kept = kept(runs, changes, least, most);
+/// What is too little to be kept apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Least {
+    /// Entries of a run.
+    pub(crate) run: u64,
+    /// Keys: a checkpoint that brings fewer merges as much at once as one that brings so many.
+    pub(crate) at_once: u64,
+}
+
+/// Decides what a log with so many changes merges. `runs` are those of the store, the oldest first.
+pub(crate) fn plan(runs: &[RunSize], changes: u64, least: Least) -> MergePlan {
+    let most = changes.max(least.at_once).saturating_mul(RATIO);
+    let kept = kept(runs, changes, least.run, most);
     match kept {
         // The table has no room for more.
         0 | MOST_KEPT.. => MergePlan::all(),
@@ -154,8 +157,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::open_options::LEAST_RUN;
+    use crate::config::open_options::{LEAST_AT_ONCE, LEAST_RUN};
 
+    const LEAST: Least = Least {
+        run: LEAST_RUN,
+        at_once: LEAST_AT_ONCE,
+    };
     /// Entries of a segment of 4 MiB, about.
     const SEGMENT: u64 = 1 << 20;
 
@@ -182,7 +189,7 @@ mod tests {
         /// Returns how many entries the checkpoint writes.
         fn checkpoint(&mut self, changes: u64) -> u64 {
             let before = self.entries();
-            let plan = plan(&self.runs, changes, LEAST_RUN);
+            let plan = plan(&self.runs, changes, LEAST);
             let kept = match plan.merging {
                 Merging::Young(count) => self.runs.len() - count,
                 Merging::All => 0,
@@ -233,8 +240,7 @@ mod tests {
 
     /// No checkpoint writes more than the bound that the guide names.
     fn assert_bound(written: u64, changes: u64, runs: usize) {
-        let most =
-            MOST_WRITTEN * changes.max(LEAST_RUNS_AT_ONCE * LEAST_RUN) + runs as u64 * 2 * SEGMENT;
+        let most = MOST_WRITTEN * changes.max(LEAST_AT_ONCE) + runs as u64 * 2 * SEGMENT;
         assert!(
             written <= most,
             "{written} entries for {changes}, {runs} runs"
@@ -306,6 +312,10 @@ mod tests {
 
     fn merging(runs: &[u64], changes: u64, least: u64) -> Merging {
         let runs: Vec<_> = runs.iter().copied().map(RunSize::whole).collect();
+        let least = Least {
+            run: least,
+            at_once: 4 * least,
+        };
         plan(&runs, changes, least).merging
     }
 
@@ -353,7 +363,7 @@ mod tests {
                 arrived,
             },
         };
-        let drains = |runs: &[RunSize], changes| plan(runs, changes, LEAST_RUN).drains;
+        let drains = |runs: &[RunSize], changes| plan(runs, changes, LEAST).drains;
         // It has an eighth.
         assert_eq!(drains(&millions(&[801, 100]), 1_000), []);
         assert_eq!(
@@ -386,7 +396,7 @@ mod tests {
                 draining(90, 200, 100),
             ],
             8_000,
-            8_192,
+            LEAST,
         );
         assert_eq!(plan.merging, Merging::Young(2));
     }

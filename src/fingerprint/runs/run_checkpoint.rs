@@ -12,7 +12,7 @@ use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
 use crate::fingerprint::room_share::RoomShare;
 use crate::fingerprint::runs::below::Below;
 use crate::fingerprint::runs::drain::parts;
-use crate::fingerprint::runs::levels::{Drain, MergePlan, Merging, RunSize, plan};
+use crate::fingerprint::runs::levels::{Drain, Least, MergePlan, Merging, RunSize, plan};
 use crate::fingerprint::runs::list_writer::ListWriter;
 use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
@@ -39,7 +39,12 @@ impl FingerprintPass<'_> {
         let oldest = RunSize::whole(self.directory.keys);
         let young = self.runs.iter().map(RunSize::of);
         let runs: Vec<RunSize> = std::iter::once(oldest).chain(young).collect();
-        plan(&runs, changes, self.access.options.least_run)
+        let options = self.access.options;
+        let least = Least {
+            run: options.least_run,
+            at_once: options.least_at_once,
+        };
+        plan(&runs, changes, least)
     }
 
     /// Returns whether there is something to merge if nothing has come.

@@ -246,3 +246,24 @@ fn the_recovery_of_a_store_of_fingerprints() {
 fn the_recovery_of_a_transactional_store_of_fingerprints() {
     recovery(Kind::Fingerprint, true);
 }
+
+/// Runs that drain, slice by slice.
+#[test]
+fn the_life_of_a_store_whose_runs_drain() {
+    let mut steps = Vec::new();
+    for first in (0..5000).step_by(1000) {
+        steps.extend([Step::Insert(first..first + 1000), Step::Commit]);
+    }
+    steps.push(Step::Checkpoint);
+    for first in (5000..6800).step_by(100) {
+        let removed = first / 2..first / 2 + 10;
+        steps.extend([Step::Insert(first..first + 70), Step::Remove(removed)]);
+        steps.extend([Step::Commit, Step::Checkpoint]);
+    }
+    let options = options(Kind::Fingerprint, true);
+    let run = Run::create(&options, true, None).unwrap();
+    let seen = Arc::clone(&run.seen);
+    each(&steps, run).unwrap();
+    seen.expect_slices();
+    sweep(|rule| each(&steps, Run::create(&options, true, rule)?));
+}

@@ -75,6 +75,7 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
         .step_segments(2)
         // Half of the stores have several runs.
         .least_run(if transactional { 16 } else { 8192 })
+        .least_at_once(if transactional { 1 } else { 32_768 })
         .filtered_from(0)
         .seed([7; 32])
         .transactional(transactional)

@@ -146,6 +146,7 @@ impl Task {
             .step_segments(2)
             // Half of the stores have several runs.
             .least_run(if self.transactional { 16 } else { 8192 })
+            .least_at_once(if self.transactional { 1 } else { 32_768 })
             .filtered_from(if self.background { 0 } else { u64::MAX })
             .transactional(self.transactional)
             .background(self.background)

@@ -111,6 +111,7 @@ impl Task {
             .segment_pages(2)
             .step_segments(2)
             .least_run(if self.transactional { 16 } else { 8192 })
+            .least_at_once(if self.transactional { 1 } else { 32_768 })
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)

@@ -38,10 +38,21 @@ impl Session<'_> {
             let numbers: Vec<u32> = (self.model.top..end).take(500).collect();
             self.insert(numbers)?;
         }
-        match bulk {
-            0 => Ok(()),
-            _ => self.commit(),
+        if bulk == 0 {
+            return Ok(());
         }
+        self.commit()?;
+        if self.setup.least_run > 16 {
+            return Ok(());
+        }
+        // A run that is large enough to drain, slice by slice.
+        for _ in 0..14 {
+            let first = self.model.top;
+            self.insert((first..first + 80).collect())?;
+            self.commit()?;
+            self.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// Removes most keys, so that segments merge.

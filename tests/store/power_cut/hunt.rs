@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         let mut random = Random::new(finalise(plan.seed) ^ recording);
         let mut setup = Setup::draw(&mut random);
         if plan.of_fingerprints {
-            setup.take_fingerprints(&plan.seen, &mut random);
+            setup.take_fingerprints(&plan.seen, recording, &mut random);
         }
         if let Some(background) = plan.background {
             setup.background = background;

@@ -92,6 +92,7 @@ fn expect_none(images: u64, of_fingerprints: bool) {
     assert!(found.violations.is_empty(), "{}", found.violations[0]);
     if of_fingerprints && plan.only.is_none() {
         plan.seen.expect_all();
+        plan.seen.expect_slices();
     }
 }
 

@@ -123,6 +123,7 @@ impl<'a> Session<'a> {
             .segment_pages(2)
             .step_segments(2)
             .least_run(self.setup.least_run)
+            .least_at_once(self.setup.least_run / 16)
             .filtered_from(if self.setup.background { 0 } else { u64::MAX })
             .background(self.setup.background)
             .writer(writer)
@@ -299,7 +300,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn checkpoint(&mut self) -> Outcome {
+    pub(super) fn checkpoint(&mut self) -> Outcome {
         let outcome = self.store()?.checkpoint();
         outcome.map_err(|error| self.failed("checkpoint", &error))?;
         self.mark(Mark::Settled);

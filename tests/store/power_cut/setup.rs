@@ -59,16 +59,18 @@ impl Setup {
         }
     }
 
-    /// Makes it a store of fingerprints, of a size that is in use for the others too.
-    pub fn take_fingerprints(&mut self, seen: &Arc<Seen>, random: &mut Random) {
+    /// Makes it a store of fingerprints, of a size that is in use for the others too. Of three, one is so large that its runs
+    /// drain in slices.
+    pub fn take_fingerprints(&mut self, seen: &Arc<Seen>, recording: u64, random: &mut Random) {
         self.kind = Kind::Fingerprint;
         self.capacity = self.capacity.max(3000);
         self.seen = Arc::clone(seen);
-        if random.below(3) > 0 {
+        let drains = recording.is_multiple_of(3);
+        if drains || random.below(3) > 0 {
             self.least_run = 16;
         }
-        if random.below(2) == 0 {
-            self.bulk = 1000 + random.below(4000);
+        if drains || random.below(2) == 0 {
+            self.bulk = if drains { 3000 } else { 1000 } + random.below(2000);
             self.capacity = self.capacity.max(12_000);
         }
     }

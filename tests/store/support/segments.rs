@@ -190,6 +190,10 @@ pub struct Seen {
     pub shrunk: AtomicU64,
     /// Directories of a generation that had one: segments were moved together at closing.
     pub moved: AtomicU64,
+    /// Sets of three runs and more.
+    pub runs: AtomicU64,
+    /// Cursors within the space: runs that have drained in part.
+    pub slices: AtomicU64,
 }
 
 impl Seen {
@@ -201,6 +205,7 @@ impl Seen {
             grown,
             shrunk,
             moved,
+            ..
         } = self;
         println!("{self:?}");
         assert!(writes.load(Ordering::Relaxed) > 0);
@@ -214,6 +219,13 @@ impl Seen {
             "fewer segments than before"
         );
         assert!(moved.load(Ordering::Relaxed) > 0, "segments moved together");
+    }
+
+    /// Ends the test unless some stores had three runs, and some a run that had drained in part.
+    pub fn expect_slices(&self) {
+        println!("{self:?}");
+        assert!(self.runs.load(Ordering::Relaxed) > 0, "three runs");
+        assert!(self.slices.load(Ordering::Relaxed) > 0, "slices");
     }
 }
 
@@ -303,7 +315,10 @@ impl GuardedFile {
         {
             let generation = |named: &Named| u64_at(&named.entry, 56);
             let (before, after) = (old.segments.len(), new.segments.len());
+            let drains = new.cursors.iter().any(|begin| *begin > 0);
             for (counter, counts) in [
+                (&self.seen.runs, new.runs > 1),
+                (&self.seen.slices, drains && !new.is_partly_merged),
                 (&self.seen.grown, after > before && before > 0),
                 (&self.seen.shrunk, after < before),
                 (&self.seen.moved, generation(old) == generation(&new)),
