@@ -180,8 +180,15 @@ impl RunSet {
         }
         let groups = hashes.chunks(AT_ONCE);
         for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
-            let mut undecided = Undecided::all(hashes, answers);
-            if let Some(filter) = self.young_filter(hashes.len()) {
+            // Where nothing went, whichever run has a key decides, and the oldest has most.
+            if !self.has_went {
+                oldest.contains_all(hashes, answers);
+            }
+            let mut undecided = match self.has_went {
+                true => Undecided::all(hashes, answers),
+                false => Undecided::but_those_found(hashes, answers),
+            };
+            if let Some(filter) = self.young_filter(undecided.count) {
                 undecided.sift(filter, self.space);
             }
             for run in self.by_order() {
@@ -191,7 +198,9 @@ impl RunSet {
                 }
                 undecided.ask(&run.pages.came, &self.map, from, true);
             }
-            undecided.ask_last(&self.oldest.came, &self.map);
+            if self.has_went {
+                undecided.ask_last(&self.oldest.came, &self.map);
+            }
         }
     }
 
@@ -236,12 +245,21 @@ impl RunSet {
     }
 
     fn look_for(&self, hash: u64) -> Option<bool> {
-        if !self.young.is_empty()
-            && let ControlFlow::Break(answer) = self.look_in_young(hash)
-        {
-            return answer;
+        let oldest = self.oldest.came.lookup(&self.map);
+        if self.young.is_empty() {
+            return oldest.contains(hash);
         }
-        self.oldest.came.lookup(&self.map).contains(hash)
+        let in_oldest = match self.has_went {
+            true => None,
+            false => Some(oldest.contains(hash)),
+        };
+        if in_oldest == Some(Some(true)) {
+            return Some(true);
+        }
+        match self.look_in_young(hash) {
+            ControlFlow::Break(answer) => answer,
+            ControlFlow::Continue(()) => in_oldest.unwrap_or_else(|| oldest.contains(hash)),
+        }
     }
 
     /// Looks for a key in the runs above the oldest one. Goes on if none of these decides.
@@ -353,12 +371,27 @@ struct Undecided<'a> {
 
 impl<'a> Undecided<'a> {
     fn all(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
+        Self::of(hashes, answers, |_| true)
+    }
+
+    /// Leaves those out that the oldest run has.
+    fn but_those_found(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
+        Self::of(hashes, answers, |answer| answer != Some(true))
+    }
+
+    fn of(
+        hashes: &'a [u64],
+        answers: &'a mut [Option<bool>],
+        is_asked: impl Fn(Option<bool>) -> bool,
+    ) -> Self {
         let mut turns = [0; AT_ONCE];
-        for (turn, place) in (0..).zip(&mut turns[..hashes.len()]) {
-            *place = turn;
+        let mut count = 0;
+        for (turn, answer) in (0..).zip(&*answers) {
+            turns[count] = turn;
+            count += usize::from(is_asked(*answer));
         }
         Self {
-            count: hashes.len(),
+            count,
             hashes,
             answers,
             turns,
@@ -369,11 +402,16 @@ impl<'a> Undecided<'a> {
 
     /// Leaves those out of the runs to come that are not in their filter.
     fn sift(&mut self, filter: &NegativeFilter, space: FingerprintSpace) {
-        let fingerprints = self.hashes.iter().map(|hash| space.fingerprint(*hash));
-        let mut turns = [0; AT_ONCE];
-        if let Some(turns) = filter.sift(fingerprints, &mut turns) {
-            self.count = turns.len();
-            self.turns[..turns.len()].copy_from_slice(turns);
+        let asked = &self.turns[..self.count];
+        let hashes = asked.iter().map(|turn| self.hashes[usize::from(*turn)]);
+        let mut places = [0; AT_ONCE];
+        let fingerprints = hashes.map(|hash| space.fingerprint(hash));
+        if let Some(places) = filter.sift(fingerprints, &mut places) {
+            self.count = places.len();
+            // They rise, so none is overwritten before it is read.
+            for (at, place) in places.iter().enumerate() {
+                self.turns[at] = self.turns[usize::from(*place)];
+            }
         }
     }
 
