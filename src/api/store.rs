@@ -178,9 +178,10 @@ impl Store {
     /// requires this call: a checkpoint runs by itself whenever the buffer is full.
     ///
     /// In a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint) its cost follows the keys that came and went since the
-    /// last one, not the store: it writes at most 24 entries of at most 8 bytes for each (counted as 32,768 at least), 8 MiB
-    /// for each run that is being merged, and the sections of exact keys. Closing moves at most as many pages again, and
-    /// 1 MiB. What is left to merge is [`RunStats::due`](crate::RunStats::due).
+    /// last one, not the store: it writes at most 32 entries of at most 8 bytes for each (of fewer than 32,768 as for so
+    /// many), 8 MiB for each run that is being merged, and the sections of exact keys. Closing moves at most as many pages
+    /// again as the handle's checkpoints wrote, and 1 MiB. What merges that have begun have still to write is
+    /// [`RunStats::due`](crate::RunStats::due).
     ///
     /// # Errors
     /// A full disk (try again once there is room) or a failing one, a damaged page.

@@ -140,7 +140,7 @@ impl OpenOptions {
     /// an eighth of what is available. With a size that is set here there is none.
     ///
     /// A handle that looks many keys up in a store of several [runs](crate::Store::checkpoint_full) keeps a filter of the younger ones:
-    /// 6 to 16 bits for each of their keys, a seventh of all or so. With a size that is set here it takes at most a quarter of
+    /// 6 to 16 bits for each of their keys, a sixth of all or so. With a size that is set here it takes at most a quarter of
     /// that in addition.
     #[must_use]
     pub fn buffer(mut self, bytes: u64) -> Self {

@@ -63,13 +63,14 @@ impl Draining {
 }
 
 impl Run {
-    /// Returns how far it has drained; `None` if it doesn't.
+    /// Returns how far it has drained; `None` if it doesn't. A repair that gives half of a checkpoint up may leave a cursor
+    /// without the numbers: then it begins again from there.
     pub(crate) fn draining(&self) -> Option<Draining> {
         let draining = Draining {
-            begun_with: self.begun_with,
+            begun_with: self.begun_with.max(self.directory.keys).max(1),
             arrived: self.arrived,
         };
-        (self.begun_with > 0).then_some(draining)
+        (self.begun_with > 0 || self.begin > 0).then_some(draining)
     }
 
     /// Returns how many entries that count say that a fingerprint came.

@@ -38,7 +38,7 @@ const MOST_STEPS: usize = 8;
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
     pub(super) access: PageAccess<'a>,
-    pending: &'a PendingFilter,
+    pub(super) pending: &'a PendingFilter,
     pub(super) held: HeldFilter,
     pub(super) space: FingerprintSpace,
     pub(super) binding: Binding,

@@ -79,16 +79,22 @@ impl<'a> FingerprintList<'a> {
     /// Passes all fingerprints below `end`, and adds them to `out`.
     pub(crate) fn take_below(&mut self, end: u64, out: &mut Vec<u64>) -> Result<()> {
         while self.peek().is_some_and(|next| next < end) {
-            let rest = &self.list[self.at..];
-            let count = match rest.last() {
-                Some(last) if *last < end => rest.len(),
-                _ => rest.partition_point(|one| *one < end),
-            };
-            out.extend_from_slice(&rest[..count]);
-            self.at += count;
-            if self.at == self.list.len() {
-                self.fill()?;
-            }
+            self.take_of_page(end, out)?;
+        }
+        Ok(())
+    }
+
+    /// Does so with those of the page that the next one is on.
+    pub(crate) fn take_of_page(&mut self, end: u64, out: &mut Vec<u64>) -> Result<()> {
+        let rest = &self.list[self.at..];
+        let count = match rest.last() {
+            Some(last) if *last < end => rest.len(),
+            _ => rest.partition_point(|one| *one < end),
+        };
+        out.extend_from_slice(&rest[..count]);
+        self.at += count;
+        if self.at == self.list.len() {
+            self.fill()?;
         }
         Ok(())
     }

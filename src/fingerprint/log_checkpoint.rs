@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, RunTable, Section, SectionKind, Superblock};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
@@ -77,11 +77,11 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         let mut plan = self.pass.plan(count);
         let mut below = None;
         if plan.merging != Merging::All && self.has_exemptions() {
-            // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new.
+            // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new. Without address
+            // space to look, merging tells.
             match self.pass.below() {
-                Ok(found) => below = Some(found),
-                // Without address space for a map, merging tells.
-                Err(_) => plan = MergePlan::all(),
+                Err(Error::OutOfMemory { .. }) => plan = MergePlan::all(),
+                found => below = Some(found?),
             }
         }
         let merge = Merge {

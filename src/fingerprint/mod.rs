@@ -13,6 +13,7 @@ pub(crate) mod directory_file;
 mod fingerprint_list;
 pub(crate) mod log_checkpoint;
 pub(crate) mod map_segments;
+mod negative_filter_size;
 pub(crate) mod negative_filter_update;
 pub(crate) mod net_list;
 pub(crate) mod page;

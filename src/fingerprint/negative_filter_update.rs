@@ -2,28 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::config::filter_budget::FilterBudget;
 use crate::config::open_options::OpenOptions;
 use crate::file::DirectoryRef;
+use crate::fingerprint::negative_filter_size::{
+    BITS, LEAST_BITS, WORTHLESS_BITS, bytes_for, has_bits, pays,
+};
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::Origin;
-use crate::page::PAGE_BYTES;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::sys::sync::{AtomicBool, Ordering};
-
-/// Bits for each key of a new filter. With 16 or 24, streams were no faster and took more memory.
-const BITS: u64 = 12;
-/// With fewer bits for each key, the filter is made anew at the next occasion.
-const LEAST_BITS: u64 = 6;
-/// With fewer bits for each key, it lets so many through that it isn't worth its line of memory: a third.
-const WORTHLESS_BITS: u64 = 3;
-/// Changes for each segment from which on a checkpoint rewrites nearly all of them. Others would be read for the filter
-/// alone.
-const CHANGES_EACH: u64 = 64;
-/// The bytes of pages from which on a filter pays. The processor's caches hold less.
-const LEAST_FILTERED: u64 = 32 << 20;
 
 /// The filters that may contain all fingerprints once the checkpoint is through.
 pub(crate) struct NegativeFilterUpdate {
@@ -102,6 +91,19 @@ impl NegativeFilterUpdate {
         }
     }
 
+    /// Does so, and takes one that has all fingerprints of before.
+    pub(crate) fn with_made(self, made: Option<NegativeFilter>) -> Self {
+        Self {
+            made: made.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// Returns whether there is a filter.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.held.is_some() || self.made.is_some()
+    }
+
     /// Keeps no filter and makes none.
     pub(crate) fn none() -> Self {
         Self {
@@ -144,30 +146,6 @@ impl NegativeFilterUpdate {
         let is_incomplete = self.is_incomplete.load(Ordering::Relaxed);
         self.made.filter(|_| !is_incomplete).or(self.held)
     }
-}
-
-/// Returns whether a filter has this many bits for each key once the changes are in it.
-fn has_bits(held: &Arc<NegativeFilter>, merge: &Merge, bits: u64) -> bool {
-    // Those that were removed are in it as well.
-    held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
-}
-
-/// Returns whether to make a new filter for so many keys.
-fn pays(options: &OpenOptions, merge: &Merge, keys: u64) -> bool {
-    let sees_most = merge.count >= merge.directory.segments.saturating_mul(CHANGES_EACH);
-    let bytes = merge.directory.pages.saturating_mul(PAGE_BYTES as u64);
-    if let Some(least) = options.filtered_from {
-        return sees_most && bytes >= least;
-    }
-    // It takes a good part of a checkpoint to make one: there should be many look-ups to come.
-    sees_most
-        && bytes >= LEAST_FILTERED
-        && merge.trigger == CheckpointTrigger::FullBuffer
-        && bytes_for(keys, BITS) <= FilterBudget::of(options).of_all()
-}
-
-fn bytes_for(keys: u64, bits: u64) -> u64 {
-    keys.saturating_mul(bits) / 8
 }
 
 #[cfg(test)]
@@ -256,6 +234,27 @@ mod tests {
         merge(&other, 6003..6006);
         assert!(filter_of(&other).is_none());
         assert_all(&other, 0..6006, true);
+    }
+
+    #[test]
+    fn where_runs_stay_apart_a_filter_is_made_by_reading_them() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let options = options().least_run(8).least_at_once(1);
+        let store = options.create(&path).unwrap();
+        (0..6000)
+            .step_by(1000)
+            .for_each(|first| merge(&store, first..first + 1000));
+        store.close().unwrap();
+        let store = options.open(&path).unwrap();
+        assert!(filter_of(&store).is_none());
+        for first in (6000..7000).step_by(100) {
+            merge(&store, first..first + 100);
+            assert!(filter_of(&store).is_some());
+            assert!(store.stats().unwrap().runs.len() > 1);
+            assert_all(&store, 0..first + 100, true);
+            assert_all(&store, first + 100..9000, false);
+        }
     }
 
     #[test]
@@ -430,40 +429,5 @@ mod tests {
         store.close().unwrap();
         other.close().unwrap();
         assert!(filter.upgrade().is_none());
-    }
-
-    #[test]
-    fn a_filter_is_made_where_it_pays() {
-        let directory = DirectoryRef {
-            segments: 40,
-            pages: 40 << 10,
-            ..DirectoryRef::empty()
-        };
-        let full = Merge {
-            directory,
-            version: directory.version,
-            count: 1 << 20,
-            generation: 7,
-            trigger: CheckpointTrigger::FullBuffer,
-        };
-        let most = FilterBudget::of(&OpenOptions::new()).of_all();
-        let keys = most / 2;
-        assert!(pays(&OpenOptions::new(), &full, keys));
-        // The caller has set the memory, or there is too little.
-        assert!(!pays(&OpenOptions::new().buffer(1 << 30), &full, keys));
-        assert!(!pays(&OpenOptions::new(), &full, most));
-        let awaited = Merge {
-            trigger: CheckpointTrigger::Awaited,
-            ..full
-        };
-        let few = Merge {
-            count: 40 * CHANGES_EACH - 1,
-            ..full
-        };
-        let mut small = full;
-        small.directory.pages = 4 << 10;
-        for merge in [awaited, few, small] {
-            assert!(!pays(&OpenOptions::new(), &merge, keys), "{merge:?}");
-        }
     }
 }

@@ -6,12 +6,15 @@ use crate::config::filter_budget::FilterBudget;
 use crate::config::open_options::OpenOptions;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::sys::lock;
+use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The filter of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
 #[derive(Debug)]
 pub(crate) struct PendingFilter {
     budget: FilterBudget,
     of_version: Mutex<Option<(u64, Arc<NegativeFilter>)>>,
+    /// Keys that checkpoints of full buffers have brought.
+    streamed: AtomicU64,
 }
 
 impl PendingFilter {
@@ -20,12 +23,19 @@ impl PendingFilter {
         Self {
             budget: FilterBudget::of(options),
             of_version: Mutex::default(),
+            streamed: AtomicU64::new(0),
         }
     }
 
     /// Returns how much memory filters of this handle may have.
     pub(crate) fn budget(&self) -> FilterBudget {
         self.budget
+    }
+
+    /// Takes note of keys that a full buffer brings. Returns how many there have been.
+    pub(crate) fn note_streamed(&self, keys: u64) -> u64 {
+        let before = self.streamed.fetch_add(keys, Ordering::Relaxed);
+        before.saturating_add(keys)
     }
 
     /// Sets the filter that contains all fingerprints of a directory.

@@ -65,6 +65,14 @@ impl FingerprintSpace {
     }
 }
 
+/// Returns the ends of so many parts of a range that isn't empty, one at least.
+pub(crate) fn parts_of(range: &Range<u64>, count: u64) -> impl Iterator<Item = u64> + use<> {
+    let (start, length) = (range.start, range.end - range.start);
+    let count = count.clamp(1, length);
+    let end = move |part| (u128::from(length) * u128::from(part) / u128::from(count)) as u64;
+    (1..=count).map(move |part| start + end(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,8 @@ pub struct GivenRun {
     pub went: Vec<u64>,
     /// The cursor: entries of hashes below this are in the run below, and don't count any more.
     pub begin: u64,
+    /// Whether it has a cursor and no numbers of a drain, as after a repair that gave half of a checkpoint up.
+    pub is_rolled_back: bool,
 }
 
 /// Writes runs behind the end of a closed store, and a superblock that names them above those that it has.
@@ -94,7 +96,10 @@ impl RunWriter<'_> {
             },
             went,
             begin,
-            begun_with: if begin > 0 { all as u64 } else { 0 },
+            begun_with: match begin > 0 && !given.is_rolled_back {
+                true => all as u64,
+                false => 0,
+            },
             arrived: 0,
         })
     }

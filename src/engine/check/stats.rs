@@ -89,7 +89,7 @@ pub struct RunStats {
     /// Its pages of 4096 bytes.
     pub pages: u64,
     /// How many entries checkpoints have still to write until it is merged into the next older run: their share with each
-    /// key that comes. 0 if that isn't due.
+    /// key that comes. 0 if that has not begun.
     pub due: u64,
 }
 

@@ -8,8 +8,10 @@ use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::map_segments::map_segments;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::runs::run_set::{NoAnswer, RunSet};
+use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page_io::map_error::MapError;
 use crate::storefile::store_file::StoreFile;
 
 /// So many fingerprints are looked for at a time.
@@ -31,6 +33,8 @@ impl<'a> FingerprintPass<'a> {
         let bound = (self.space, self.binding);
         let pending = PendingFilter::none(self.access.options);
         let path = &*file.place;
+        let pages = self.superblock.segment_pages();
+        self.access.expect_memory(pages)?;
         Ok(Below {
             runs: map_segments(&*file.raw, path, &self.superblock, bound, None, &pending)?,
             space: self.space,
@@ -41,6 +45,11 @@ impl<'a> FingerprintPass<'a> {
 }
 
 impl Below<'_> {
+    /// Returns a filter of so many bytes with all fingerprints; `None` without memory, or if a page is not whole.
+    pub(super) fn read_filter(&self, bytes: u64) -> Option<NegativeFilter> {
+        self.runs.read_filter(bytes)
+    }
+
     /// Drops those changes that change nothing: what comes and is there, and what goes and isn't.
     pub(super) fn keep_changes(&self, changes: &mut OwnedChanges) -> Result<()> {
         self.retain(&mut changes.added, false)?;
@@ -79,8 +88,11 @@ impl Below<'_> {
             Ok(found) => Ok(found),
             Err(_) if self.salvages => Ok(false),
             Err(NoAnswer::Damaged(fault)) => Err(self.file.format_error(fault.into())),
-            // Nothing writes to pages that the newest superblock names.
-            Err(NoAnswer::Stale) => unreachable!("a run is written over"),
+            // Nothing writes to pages that the newest superblock names: the disk gave other bytes before.
+            Err(NoAnswer::Stale) => Err(MapError::Stale {
+                path: self.file.place.to_path_buf(),
+            }
+            .into()),
         }
     }
 }

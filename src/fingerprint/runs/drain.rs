@@ -7,7 +7,7 @@ use crate::file::run_table::Draining;
 use crate::file::{DirectoryRef, Run};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::{FingerprintPass, Step};
-use crate::fingerprint::fingerprint_list::FingerprintList;
+use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
 use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
 use crate::fingerprint::net_list::count_from;
 use crate::fingerprint::room_share::RoomShare;
@@ -18,6 +18,7 @@ use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::fingerprint::segment_io::SegmentWriter;
+use crate::page::fingerprint_space::parts_of;
 
 /// A run above the oldest one, and its segments.
 type NamedRun = (Run, RunSegments);
@@ -29,8 +30,9 @@ impl FingerprintPass<'_> {
         assert!(drains.is_sorted_by(|one, next| one.run > next.run + 1));
         for drain in drains {
             match self.drain(drain, merge) {
-                // What is damaged there has nothing to do with the keys that came. Look-ups and `verify` tell it.
-                Err(Error::Format { .. }) => {}
+                // What is damaged there, or has no room, has nothing to do with the keys that came. Look-ups and `verify` tell
+                // damage, and the next checkpoint tries again.
+                Err(Error::Format { .. } | Error::NoSpace { .. }) => {}
                 drained => drained?,
             }
         }
@@ -40,12 +42,13 @@ impl FingerprintPass<'_> {
     /// Brings one run as far into the one below as it is to go.
     fn drain(&mut self, drain: &Drain, merge: &Merge) -> Result<()> {
         let young = drain.run - 1;
-        let begin = self.young[young].begin;
-        let below = match young.checked_sub(1) {
-            None => &self.segments,
-            Some(below) => borders(&self.young[below]),
-        };
-        let end = border(below, drain.to, self.space.count());
+        let own = &self.young[young];
+        let oldest = || RunSegments::of(self.segments.clone(), 0);
+        let below = young
+            .checked_sub(1)
+            .map_or_else(oldest, |below| self.young[below].clone());
+        let begin = own.begin;
+        let end = border([&below, own], drain.to, self.space.count());
         if end <= begin {
             let run = &mut self.runs[young];
             (run.begun_with, run.arrived) = (drain.to.begun_with, drain.to.arrived);
@@ -54,16 +57,23 @@ impl FingerprintPass<'_> {
         let left = self.left_from(end, young, drain.to, merge.generation)?;
         match young.checked_sub(1) {
             None => {
-                let merged = self.merged_with_oldest(begin..end, merge)?;
+                let is_border = covers_to(&below.segments, end);
+                let mut merged = match is_border || end == self.space.count() {
+                    true => self.merged_with_oldest(begin..end, drain.to, merge)?,
+                    false => self.merged([below, own.clone()], begin..end, merge.generation)?,
+                };
+                // Nothing is below it that could have gone: only damage leaves such entries.
+                merged.retain(|segment| segment.list == List::Came);
                 let directory = self.write_directory(&merged, merge.generation)?;
                 (self.directory, self.segments) = (directory, merged);
                 self.replace(young, left);
             }
-            Some(below) => {
-                let merged = self.merged_with_young(below, begin..end, merge.generation)?;
+            Some(place) => {
+                let pair = [below, own.clone()];
+                let merged = self.merged(pair, begin..end, merge.generation)?;
                 let merged = self.name_run(merged, merge.generation)?;
                 self.replace(young, left);
-                self.replace(below, merged);
+                self.replace(place, merged);
             }
         }
         Ok(())
@@ -139,14 +149,20 @@ impl FingerprintPass<'_> {
 
     /// Returns the segments of the oldest run once the first run above it has drained over a range. Its `start` need not be
     /// a border of these segments.
-    fn merged_with_oldest(&self, slice: Range<u64>, merge: &Merge) -> Result<Vec<Segment>> {
+    fn merged_with_oldest(
+        &self,
+        slice: Range<u64>,
+        to: Draining,
+        merge: &Merge,
+    ) -> Result<Vec<Segment>> {
         let old = &self.segments;
         let step = Step {
             old,
             part: covering(old, &slice),
             young: &self.young[..1],
             merge: &Merge {
-                count: self.runs[0].directory.keys,
+                // In the whole range of fingerprints, of which the pass takes a part.
+                count: to.begun_with,
                 ..*merge
             },
             // The filter of the set has these fingerprints already.
@@ -159,14 +175,13 @@ impl FingerprintPass<'_> {
         Ok([&old[..start], &merged, &old[end..]].concat())
     }
 
-    /// Returns the segments of a run above the oldest one once the next younger one has drained over a range.
-    fn merged_with_young(
+    /// Returns the segments of a run once the next younger one has drained over a range. Neither end need be a border.
+    fn merged(
         &self,
-        below: usize,
+        pair: [RunSegments; 2],
         slice: Range<u64>,
         generation: u64,
     ) -> Result<Vec<Segment>> {
-        let pair = &self.young[below..below + 2];
         // Entries that count in both runs would be in the store twice.
         assert!(pair[0].begin == 0 && pair[1].begin == slice.start);
         let room = RoomShare::new(&self.room, 0);
@@ -179,7 +194,7 @@ impl FingerprintPass<'_> {
             let before = list.covers.start..slice.start;
             self.copy(list.old, before, &mut list.writer, &mut out)?;
         }
-        let mut changes = YoungChanges::new(self.listed(), pair, slice.start)?;
+        let mut changes = YoungChanges::new(self.unsalvaged(), &pair, slice.start)?;
         let mut own = OwnedChanges::default();
         let entries: u64 = pair
             .iter()
@@ -187,7 +202,7 @@ impl FingerprintPass<'_> {
             .map(|one| one.keys)
             .sum();
         let at_once = self.access.options.changes_at_once();
-        for end in parts(&slice, entries.div_ceil(at_once)) {
+        for end in parts_of(&slice, entries.div_ceil(at_once)) {
             own.added.clear();
             own.removed.clear();
             changes.join(&mut own, end)?;
@@ -195,6 +210,8 @@ impl FingerprintPass<'_> {
                 list.writer.put(fingerprints, &mut out)?;
             }
         }
+        // Segments that it has in memory are those that are accounted for.
+        drop(changes);
         let mut segments = Vec::new();
         for mut list in lists {
             let behind = slice.end..list.covers.end;
@@ -205,7 +222,15 @@ impl FingerprintPass<'_> {
         Ok(segments)
     }
 
-    /// Copies the entries of a list in a range, which is within one of its segments.
+    /// Returns where entries are read from, all or none: what is left of a damaged segment would not fit the other list.
+    fn unsalvaged(&self) -> ListedFile<'_> {
+        ListedFile {
+            salvages: false,
+            ..self.listed()
+        }
+    }
+
+    /// Copies the entries of a list in a range, page by page.
     fn copy(
         &self,
         from: &[Segment],
@@ -216,10 +241,14 @@ impl FingerprintPass<'_> {
         if from.is_empty() || range.is_empty() {
             return Ok(());
         }
-        let mut list = FingerprintList::open(self.listed(), from, range.start)?;
+        let mut list = FingerprintList::open(self.unsalvaged(), from, range.start)?;
         let mut some = Vec::new();
-        list.take_below(range.end, &mut some)?;
-        to.put(&some, out)
+        while list.peek().is_some_and(|next| next < range.end) {
+            some.clear();
+            list.take_of_page(range.end, &mut some)?;
+            to.put(&some, out)?;
+        }
+        Ok(())
     }
 }
 
@@ -269,35 +298,29 @@ impl<'s> RewrittenList<'s> {
     }
 }
 
-/// Returns the segments whose borders are those of slices of a run: of the list that has most.
-fn borders(run: &RunSegments) -> &[Segment] {
-    let [came, went] = [List::Came, List::Went].map(|list| run.list(list));
-    match came.len() >= went.len() {
-        true => came,
-        false => went,
-    }
-}
-
-/// Returns the last border between segments that a drain is to reach.
-fn border(below: &[Segment], to: Draining, space: u64) -> u64 {
+/// Returns the last border between segments that a drain is to reach. Of the two runs the list with most segments says where
+/// these are, so that a slice of neither is much larger than a segment.
+fn border(pair: [&RunSegments; 2], to: Draining, space: u64) -> u64 {
     let end = to.share_of(space);
     if end == space {
         return space;
     }
-    let reached = below.partition_point(|one| one.first <= end);
-    reached.checked_sub(1).map_or(0, |last| below[last].first)
+    let lists = pair.map(|run| [List::Came, List::Went].map(|list| run.list(list)));
+    let lists = lists.as_flattened();
+    let most = lists.iter().rev().max_by_key(|list| list.len());
+    let reached = most.map_or(&[][..], |list| {
+        &list[..list.partition_point(|one| one.first <= end)]
+    });
+    reached.last().map_or(0, |last| last.first)
+}
+
+/// Returns whether a segment begins there.
+fn covers_to(segments: &[Segment], end: u64) -> bool {
+    segments.binary_search_by_key(&end, |one| one.first).is_ok()
 }
 
 /// Returns those of a list's segments that have a range.
 fn covering(list: &[Segment], range: &Range<u64>) -> Range<usize> {
     let start = list.partition_point(|one| one.first <= range.start);
     start.saturating_sub(1)..list.partition_point(|one| one.first < range.end)
-}
-
-/// Returns the ends of so many parts of a range, one at least.
-pub(super) fn parts(range: &Range<u64>, count: u64) -> impl Iterator<Item = u64> {
-    let (start, length) = (range.start, range.end - range.start);
-    let count = count.clamp(1, length);
-    let end = move |part| (u128::from(length) * u128::from(part) / u128::from(count)) as u64;
-    (1..=count).map(move |part| start + end(part))
 }

@@ -8,10 +8,10 @@ use crate::file::{DirectoryRef, RunTable};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::write_run_directory;
+use crate::fingerprint::negative_filter_size::bytes_to_read;
 use crate::fingerprint::negative_filter_update::{Merge, NegativeFilterUpdate};
 use crate::fingerprint::room_share::RoomShare;
 use crate::fingerprint::runs::below::Below;
-use crate::fingerprint::runs::drain::parts;
 use crate::fingerprint::runs::levels::{Drain, Least, MergePlan, Merging, RunSize, plan};
 use crate::fingerprint::runs::list_writer::ListWriter;
 use crate::fingerprint::runs::young_changes::YoungChanges;
@@ -20,6 +20,8 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges};
 use crate::fingerprint::segment_io::{SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
+use crate::page::fingerprint_space::parts_of;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 
 /// What a log changes in the runs below it.
 pub(crate) struct LogChanges<'a> {
@@ -79,6 +81,11 @@ impl FingerprintPass<'_> {
         assert!(self.superblock.partly_merged.is_none());
         let held = std::mem::take(&mut self.held);
         let negative_filter = NegativeFilterUpdate::keeping(merge, held);
+        let made = match negative_filter.has_filter() {
+            true => None,
+            false => self.read_filter(merge),
+        };
+        let negative_filter = negative_filter.with_made(made);
         self.drain_all(drains, merge)?;
         let kept = self.young.len() - count;
         let options = self.access.options;
@@ -113,6 +120,17 @@ impl FingerprintPass<'_> {
         Ok((directory, table, negative_filter.into_filter()))
     }
 
+    /// Returns a filter of all fingerprints below the log, if a stream is long enough to pay for reading them.
+    fn read_filter(&self, merge: &Merge) -> Option<NegativeFilter> {
+        let streamed = match merge.trigger {
+            CheckpointTrigger::FullBuffer => self.pending.note_streamed(merge.count),
+            _ => 0,
+        };
+        let size = (self.superblock.keys(), self.superblock.segment_pages());
+        let bytes = bytes_to_read(self.access.options, merge, size, streamed)?;
+        self.below().ok()?.read_filter(bytes)
+    }
+
     /// Writes the segments of both lists.
     fn write_lists(
         &self,
@@ -128,7 +146,7 @@ impl FingerprintPass<'_> {
             [List::Came, List::Went].map(|list| ListWriter::new(list, target, 0..space));
         let at_once = self.access.options.changes_at_once();
         let mut begin = 0;
-        for end in parts(&(0..space), merge.count.div_ceil(at_once)) {
+        for end in parts_of(&(0..space), merge.count.div_ceil(at_once)) {
             changes.load(begin, end, negative_filter)?;
             let OwnedChanges { added, removed } = &changes.own;
             for (list, fingerprints) in lists.iter_mut().zip([added, removed]) {

@@ -91,7 +91,9 @@ impl RunSet {
         young: Vec<YoungRun>,
         (map, budget): (Arc<Map>, FilterBudget),
     ) -> Self {
-        let entries = young.iter().map(|run| run.pages.directory.keys);
+        // Those below a cursor are read with the others.
+        let segments = young.iter().flat_map(|run| run.pages.segments());
+        let entries = segments.map(|segment| segment.keys);
         Self {
             young_filter: YoungFilter::new(budget, entries.fold(0, u64::saturating_add)),
             has_went: young.iter().any(|run| run.pages.went.is_some()),
@@ -126,6 +128,16 @@ impl RunSet {
     /// Returns the oldest run.
     pub(crate) fn oldest(&self) -> &RunPages {
         &self.oldest
+    }
+
+    /// Returns a filter of so many bytes with all fingerprints that came; `None` without memory, or if a page is not whole.
+    #[cold]
+    pub(crate) fn read_filter(&self, bytes: u64) -> Option<NegativeFilter> {
+        let filter = NegativeFilter::empty(self.space, bytes).ok()?;
+        for run in self.runs() {
+            run.came.for_each_page(&self.map, |some| filter.add(some))?;
+        }
+        Some(filter)
     }
 
     /// Returns the map, for the next set.

@@ -1,4 +1,4 @@
-//! A filter of the runs above the oldest one. They hold a seventh of the keys or so: with it, a look-up rarely asks them.
+//! A filter of the runs above the oldest one. They hold a sixth of the keys or so: with it, a look-up rarely asks them.
 
 use std::sync::OnceLock;
 

@@ -13,7 +13,7 @@ use super::unplaced::UnplacedSegment;
 use crate::config::memory_budget::CHANGES_AT_ONCE;
 use crate::file::directory_ref::TARGET_PAGES;
 use crate::page::Binding;
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::fingerprint_space::{FingerprintSpace, parts_of};
 use crate::sys::simd::dispatch::Baseline;
 
 /// Where a pass gets what it merges, and what becomes of the result.
@@ -180,10 +180,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
     fn fill(&mut self) -> Result<(), I::Error> {
         let count = self.space.count();
         let at_once = self.io.changes_at_once();
-        let parts = self.expected.div_ceil(at_once).clamp(1, count);
         let mut begin = 0;
-        for part in 1..=parts {
-            let end = (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
+        for end in parts_of(&(0..count), self.expected.div_ceil(at_once)) {
             self.load_changes(begin..end)?;
             if !self.changes.added.is_empty() {
                 self.begin(0);

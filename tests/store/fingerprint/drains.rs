@@ -138,7 +138,10 @@ fn runs_that_have_drained_in_part_go_on() {
         let (_folder, path) = place();
         let all = hashes(6000);
         let young = 2 + random.below(3) as usize;
-        let runs = Runs::random(&mut random, &all, young, 8);
+        let mut runs = Runs::random(&mut random, &all, young, 8);
+        for run in &mut runs.young {
+            run.is_rolled_back = random.below(2) == 0;
+        }
         runs.create(&options(), &path);
         let mut net = runs.net.clone();
         let store = options().open(&path).unwrap();

@@ -36,6 +36,7 @@ pub(crate) fn make(path: &Path) {
         came: of(1700..1800).collect(),
         went: of(50..150).collect(),
         begin,
+        ..GivenRun::default()
     };
     let middle = GivenRun {
         came: of(1500..1700)
@@ -43,6 +44,7 @@ pub(crate) fn make(path: &Path) {
             .collect(),
         went: of(0..50).chain(of(50..150).filter(is_below)).collect(),
         begin: 0,
+        ..GivenRun::default()
     };
     run_options().add_runs(path, &[middle, youngest]).unwrap();
 }
