@@ -236,8 +236,9 @@ mod memory {
     }
 }
 
-/// The buffers below grow from 1 MiB, which has room for 73,728 keys, to the size that a handle's share follows from.
-const SHARE_FILLED: u64 = 700_000;
+/// The buffers below grow from 1 MiB, which has room for 73,728 keys, by one of fourteen to the size that a handle's share
+/// follows from. With what another handle has not committed, this fills the second one however late a checkpoint ends.
+const SHARE_FILLED: u64 = 1_020_000;
 
 fn hashes(numbers: std::ops::Range<u64>) -> Vec<u64> {
     // Odd, so no two are the same.
@@ -263,7 +264,7 @@ fn a_transaction_goes_through_small_buffers() {
         assert!(new.iter().all(|new| *new), "{numbers:?}");
         // What others have not committed is carried over with the rest.
         let theirs = 1 << 32 | numbers.start;
-        let new = other.insert_batch(&hashes(theirs..theirs + 1000)).unwrap();
+        let new = other.insert_batch(&hashes(theirs..theirs + 4000)).unwrap();
         assert!(new.iter().all(|new| *new), "{numbers:?}");
         sizes.push(store.buffer_bytes().unwrap());
     }
@@ -284,7 +285,7 @@ fn a_transaction_goes_through_small_buffers() {
             .iter()
             .all(|is| *is)
     );
-    let dropped = hashes(1 << 32..(1 << 32) + 1000);
+    let dropped = hashes(1 << 32..(1 << 32) + 4000);
     assert!(!store.contains_batch(&dropped).unwrap().contains(&true));
     // The next session begins small again.
     assert!(store.buffer_bytes().unwrap() < 2 << 20);
