@@ -18,7 +18,7 @@ const LEAST_IN_STEP: u64 = 16;
 /// Entries of a run of fingerprints from which on it is worth keeping apart: the pages, fences and directories of smaller ones
 /// take more than what they hold.
 pub(crate) const LEAST_RUN: u64 = 8192;
-/// A checkpoint merges as much at once as if so many keys had come: with the ratio of runs, a mebibyte.
+/// A checkpoint merges as much at once as if so many keys had come: with the ratio of runs, some 260,000 entries.
 pub(crate) const LEAST_AT_ONCE: u64 = 4 * LEAST_RUN;
 
 /// How a handle opens a store: what it may take, how long it waits, and what it does about damage.

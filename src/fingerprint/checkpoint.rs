@@ -70,9 +70,7 @@ impl<'a> FingerprintPass<'a> {
         let bound = (Some(space), binding);
         let mut runs = read_runs(&*file.raw, &file.place, &superblock, bound)?;
         // A segment of each list is in memory at a time.
-        let lists = runs
-            .iter()
-            .flat_map(|run| [List::Came, List::Went].map(|list| run.list(list)));
+        let lists = runs.iter().flat_map(RunSegments::lists);
         access.expect_memory(lists.map(largest_of).sum())?;
         let young = runs.split_off(1);
         let segments = runs.pop().map_or(Vec::new(), |oldest| oldest.segments);

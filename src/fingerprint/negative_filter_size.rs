@@ -11,7 +11,7 @@ use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 
 /// Bits for each key of a new filter. With 16 or 24, streams were no faster and took more memory.
 pub(super) const BITS: u64 = 12;
-/// With fewer bits for each key, the filter is made anew at the next occasion.
+/// With fewer bits for each key, the filter is made again at the next occasion.
 pub(super) const LEAST_BITS: u64 = 6;
 /// With fewer bits for each key, it lets so many through that it isn't worth its line of memory: a third.
 pub(super) const WORTHLESS_BITS: u64 = 3;

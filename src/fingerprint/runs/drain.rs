@@ -43,12 +43,12 @@ impl FingerprintPass<'_> {
     fn drain(&mut self, drain: &Drain, merge: &Merge) -> Result<()> {
         let young = drain.run - 1;
         let own = &self.young[young];
-        let oldest = || RunSegments::of(self.segments.clone(), 0);
-        let below = young
-            .checked_sub(1)
-            .map_or_else(oldest, |below| self.young[below].clone());
+        let below = match young.checked_sub(1) {
+            None => [&self.segments[..], &[]],
+            Some(below) => self.young[below].lists(),
+        };
         let begin = own.begin;
-        let end = border([&below, own], drain.to, self.space.count());
+        let end = border([below, own.lists()], drain.to, self.space.count());
         if end <= begin {
             let run = &mut self.runs[young];
             (run.begun_with, run.arrived) = (drain.to.begun_with, drain.to.arrived);
@@ -57,10 +57,14 @@ impl FingerprintPass<'_> {
         let left = self.left_from(end, young, drain.to, merge.generation)?;
         match young.checked_sub(1) {
             None => {
-                let is_border = covers_to(&below.segments, end);
+                let is_border = covers_to(&self.segments, end);
                 let mut merged = match is_border || end == self.space.count() {
                     true => self.merged_with_oldest(begin..end, drain.to, merge)?,
-                    false => self.merged([below, own.clone()], begin..end, merge.generation)?,
+                    false => {
+                        let oldest = RunSegments::of(self.segments.clone(), 0);
+                        let pair = [oldest, self.young[young].clone()];
+                        self.merged(&pair, begin..end, merge.generation)?
+                    }
                 };
                 // Nothing is below it that could have gone: only damage leaves such entries.
                 merged.retain(|segment| segment.list == List::Came);
@@ -69,7 +73,7 @@ impl FingerprintPass<'_> {
                 self.replace(young, left);
             }
             Some(place) => {
-                let pair = [below, own.clone()];
+                let pair = &self.young[place..=young];
                 let merged = self.merged(pair, begin..end, merge.generation)?;
                 let merged = self.name_run(merged, merge.generation)?;
                 self.replace(young, left);
@@ -178,12 +182,12 @@ impl FingerprintPass<'_> {
     /// Returns the segments of a run once the next younger one has drained over a range. Neither end need be a border.
     fn merged(
         &self,
-        pair: [RunSegments; 2],
+        pair: &[RunSegments],
         slice: Range<u64>,
         generation: u64,
     ) -> Result<Vec<Segment>> {
         // Entries that count in both runs would be in the store twice.
-        assert!(pair[0].begin == 0 && pair[1].begin == slice.start);
+        assert!(pair.len() == 2 && pair[0].begin == 0 && pair[1].begin == slice.start);
         let room = RoomShare::new(&self.room, 0);
         let mut out = SegmentWriter::new(self.access, room, (self.binding, generation));
         let mut lists = [List::Came, List::Went].map(|list| {
@@ -194,7 +198,7 @@ impl FingerprintPass<'_> {
             let before = list.covers.start..slice.start;
             self.copy(list.old, before, &mut list.writer, &mut out)?;
         }
-        let mut changes = YoungChanges::new(self.unsalvaged(), &pair, slice.start)?;
+        let mut changes = YoungChanges::new(self.unsalvaged(), pair, slice.start)?;
         let mut own = OwnedChanges::default();
         let entries: u64 = pair
             .iter()
@@ -300,13 +304,12 @@ impl<'s> RewrittenList<'s> {
 
 /// Returns the last border between segments that a drain is to reach. Of the two runs the list with most segments says where
 /// these are, so that a slice of neither is much larger than a segment.
-fn border(pair: [&RunSegments; 2], to: Draining, space: u64) -> u64 {
+fn border(pair: [[&[Segment]; 2]; 2], to: Draining, space: u64) -> u64 {
     let end = to.share_of(space);
     if end == space {
         return space;
     }
-    let lists = pair.map(|run| [List::Came, List::Went].map(|list| run.list(list)));
-    let lists = lists.as_flattened();
+    let lists = pair.as_flattened();
     let most = lists.iter().rev().max_by_key(|list| list.len());
     let reached = most.map_or(&[][..], |list| {
         &list[..list.partition_point(|one| one.first <= end)]

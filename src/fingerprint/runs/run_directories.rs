@@ -40,6 +40,11 @@ impl RunSegments {
         &self.segments[begin..end]
     }
 
+    /// Returns those of both lists.
+    pub(crate) fn lists(&self) -> [&[Segment]; 2] {
+        [List::Came, List::Went].map(|list| self.list(list))
+    }
+
     /// Returns all segments, each with where its range ends.
     pub(crate) fn with_ends(
         &self,

@@ -39,8 +39,8 @@ impl YoungFilter {
         }
     }
 
-    /// Returns the filter if it is there, for so many look-ups. One of those who come once it pays calls `make`; the others go on
-    /// without.
+    /// Returns the filter if it is there, for so many look-ups. The first caller for which it pays calls `make`; others go on
+    /// without it meanwhile.
     #[inline]
     pub(crate) fn get(
         &self,
