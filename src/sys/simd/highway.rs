@@ -151,8 +151,9 @@ mod avx2 {
 
         #[target_feature(enable = "avx2")]
         fn hash_one_with_avx2(&self, key: &[u8]) -> u64 {
+            let tail = Tail::of(key);
             let mut state = self.start();
-            state.absorb(key);
+            state.absorb(key, &tail);
             for _ in 0..4 {
                 state.permute_and_update();
             }
@@ -164,14 +165,51 @@ mod avx2 {
             // Most of a short key's rounds come after its bytes and are the same for any length: these run in step. The
             // rounds for the bytes don't, so the keys need not be alike; the processor looks far enough ahead to work
             // on both.
+            let tails = [Tail::of(keys[0]), Tail::of(keys[1])];
             let [mut first, mut second] = [self.start(); 2];
-            first.absorb(keys[0]);
-            second.absorb(keys[1]);
+            first.absorb(keys[0], &tails[0]);
+            second.absorb(keys[1], &tails[1]);
             for _ in 0..4 {
                 first.permute_and_update();
                 second.permute_and_update();
             }
             [first.sum(), second.sum()]
+        }
+    }
+
+    /// What is left of a key after its packets of 32 bytes: see [`Rest::packet`]. It is loaded before there is a state:
+    /// the branches on its length would push the eight vectors of two states onto the stack, which costs as much as the
+    /// hashing where the stack's lines happen to lie on two pages.
+    struct Tail {
+        count: usize,
+        first: __m128i,
+        last: __m128i,
+    }
+
+    impl Tail {
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn of(key: &[u8]) -> Self {
+            let Some(last) = key.last_chunk::<16>() else {
+                let (low, high) = if key.is_empty() {
+                    (0, 0)
+                } else {
+                    bytes_at_the_end(key)
+                };
+                let last = _mm_set_epi64x(high as i64, low as i64);
+                return Self {
+                    count: key.len(),
+                    first: last,
+                    last,
+                };
+            };
+            let (_, rest) = key.as_chunks::<32>();
+            let first = rest.first_chunk::<16>().unwrap_or(last);
+            Self {
+                count: rest.len(),
+                first: load_half(first),
+                last: load_half(last),
+            }
         }
     }
 
@@ -186,31 +224,22 @@ mod avx2 {
     impl State {
         #[inline]
         #[target_feature(enable = "avx2")]
-        fn absorb(&mut self, key: &[u8]) {
-            let (packets, rest) = key.as_chunks::<32>();
+        fn absorb(&mut self, key: &[u8], tail: &Tail) {
+            let (packets, _) = key.as_chunks::<32>();
             for packet in packets {
                 self.update(load(packet));
             }
-            let Some(last) = key.last_chunk::<16>() else {
-                if !key.is_empty() {
-                    let (low, high) = bytes_at_the_end(key);
-                    let last = _mm_set_epi64x(high as i64, low as i64);
-                    self.update_rest(key.len(), last, last);
-                }
-                return;
-            };
-            if !rest.is_empty() {
-                let first = rest.first_chunk::<16>().unwrap_or(last);
-                self.update_rest(rest.len(), load_half(first), load_half(last));
+            if tail.count > 0 {
+                self.update_rest(tail);
             }
         }
 
-        /// Updates the state with the last `count` bytes: see [`Rest::packet`].
         #[inline]
         #[target_feature(enable = "avx2")]
-        fn update_rest(&mut self, count: usize, first: __m128i, last: __m128i) {
-            let rest = &RESTS[count];
-            let packet = _mm256_shuffle_epi8(_mm256_set_m128i(last, first), load(&rest.packet));
+        fn update_rest(&mut self, tail: &Tail) {
+            let rest = &RESTS[tail.count];
+            let packet =
+                _mm256_shuffle_epi8(_mm256_set_m128i(tail.last, tail.first), load(&rest.packet));
             let (count, counter) = (load(&rest.count), load(&rest.counter));
             self.v0 = _mm256_add_epi64(self.v0, count);
             let left = _mm256_sllv_epi32(self.v1, count);
@@ -288,10 +317,8 @@ mod avx2 {
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
 
-    /// Returns a key of 1 to 15 bytes as the last of 16, by two or three loads that overlap and agree where they do. It
-    /// is a separate function so that the state stays in registers where it is not needed, and returns a pair because a
-    /// pair comes back in registers too.
-    #[inline(never)]
+    /// Returns a key of 1 to 15 bytes as the last of 16, by two or three loads that overlap and agree where they do.
+    #[inline]
     fn bytes_at_the_end(key: &[u8]) -> (u64, u64) {
         let n = key.len();
         if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
