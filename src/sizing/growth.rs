@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Prints more than the table of docs/design.md, "Growth": `cargo test --release growth_table -- --ignored --nocapture`.
+    /// Prints the table behind docs/design.md, "Growth": `cargo test --release growth_table -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints a table, checks nothing"]
     fn growth_table() {

@@ -13,7 +13,7 @@ pub(crate) fn dump(out: &mut String, bytes: &[u8], base: usize, name: &str) {
     for (index, line) in bytes.chunks(16).enumerate() {
         let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = if index == 0 { name } else { "" };
-        let line = format!("{:06x}  {hex:<16}  {name}", base + index * 16);
+        let line = format!("{:x} {hex} {name}", base + index * 16);
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
 }
@@ -28,7 +28,7 @@ pub(crate) fn dump_fields(out: &mut String, file: &[u8], base: usize, section: &
         let shown = if size > 32 { &bytes[..16] } else { bytes };
         dump(out, shown, base + offset, &field.name);
         if shown.len() < size {
-            writeln!(out, "   …    {} bytes more", size - shown.len()).unwrap();
+            writeln!(out, "… {} bytes more", size - shown.len()).unwrap();
         }
     }
 }
@@ -130,7 +130,7 @@ fn the_dump_is_that_of_the_golden_files() {
         let shown = record.payload.len().min(16);
         dump(&mut out, &record.payload[..shown], base, "payload");
         if shown < record.payload.len() {
-            writeln!(out, "   …    {} bytes more", record.payload.len() - shown).unwrap();
+            writeln!(out, "… {} bytes more", record.payload.len() - shown).unwrap();
         }
     }
     out += "```\n";
