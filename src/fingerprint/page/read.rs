@@ -12,7 +12,7 @@ use super::{
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
-use crate::sys::simd::dispatch::{Baseline, Cpu};
+use crate::sys::simd::dispatch::{Baseline, Cpu, Work};
 
 /// One load has all of a low part, wherever it begins.
 const _: () = assert!(MOST_LOW_BITS as usize <= LOADED);
@@ -174,6 +174,33 @@ fn add_lows(
     for number in &mut numbers[done..] {
         *number = number.wrapping_add(load(page, bit) & mask);
         bit += low_bits as usize;
+    }
+}
+
+/// Appends the fingerprints of a page, whose CRC was checked before. Returns whether it holds as many of its range, in order,
+/// as it says; what was appended is meaningless otherwise. Unlike [`check`], it doesn't look at bits that hold none.
+pub(crate) struct ReadWhole<'a>(
+    pub(crate) &'a [u8; PAGE_BYTES],
+    pub(crate) Range<u64>,
+    pub(crate) &'a mut Vec<u64>,
+);
+
+impl Work for ReadWhole<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<C: Cpu>(self, cpu: C) -> bool {
+        let ReadWhole(page, range, list) = self;
+        let before = list.len();
+        let whole = decode(page, range.start, list, cpu).is_some();
+        let own = &list[before..];
+        let pairs = own.windows(2);
+        let rising = pairs.fold(true, |rising, pair| rising & (pair[0] < pair[1]));
+        let inside = [own.first(), own.last()].into_iter().flatten();
+        whole
+            && rising
+            && inside.into_iter().all(|one| range.contains(one))
+            && own.len() == occupancy(page) as usize
     }
 }
 

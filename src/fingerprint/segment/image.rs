@@ -9,9 +9,10 @@ use super::merge::Changes;
 use super::packer::Packer;
 use super::unplaced::UnplacedSegment;
 use crate::codec::u64_at;
-use crate::fingerprint::page::{self, MOST_IN_PAGE, read::FingerprintFault};
+use crate::fingerprint::page::read::{FingerprintFault, ReadWhole};
+use crate::fingerprint::page::{self, MOST_IN_PAGE};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
-use crate::sys::simd::dispatch::Baseline;
+use crate::sys::simd::dispatch::{Baseline, run_wide};
 
 /// All pages of a segment, read from its extent.
 #[derive(Debug, Clone, Copy)]
@@ -98,14 +99,30 @@ impl<'a> Image<'a> {
         found
     }
 
-    /// Appends the fingerprints of a page, in order, once it is checked.
+    /// Appends the fingerprints of a page, in order, whose fences were checked before.
     pub(crate) fn list_page(&self, index: usize, out: &mut Vec<u64>) -> Result<(), SegmentFault> {
-        self.check_page(index)?;
-        let page = &self.pages[index];
+        let (page, range) = self.sealed_page(index)?;
         let number = self.number(index);
         let fault = FingerprintFault::Group;
-        let listed = page::decode(page, page::first(page), out, Baseline);
-        listed.ok_or(SegmentFault::List { number, fault })
+        let whole = run_wide(ReadWhole(page, range, out));
+        whole
+            .then_some(())
+            .ok_or(SegmentFault::List { number, fault })
+    }
+
+    /// Returns a page and its range, with which it begins, once its header and CRC are checked.
+    fn sealed_page(
+        &self,
+        index: usize,
+    ) -> Result<(&'a [u8; PAGE_BYTES], Range<u64>), SegmentFault> {
+        self.check_header(index)?;
+        let (page, range, number) = (&self.pages[index], self.range(index), self.number(index));
+        let (expected, got) = (range.start, page::first(page));
+        let fault = FingerprintFault::First { expected, got };
+        match expected == got {
+            true => Ok((page, range)),
+            false => Err(SegmentFault::List { number, fault }),
+        }
     }
 
     /// Returns the fingerprints of all pages, in order; `None` if one of them is not whole.
@@ -228,16 +245,12 @@ impl<'a> Image<'a> {
         changes: &mut Changes<'_>,
         packer: &mut Packer,
     ) -> Result<u32, SegmentFault> {
-        let (page, range, number) = (&self.pages[index], self.range(index), self.number(index));
-        let count = check_sealed(self.binding, number, self.segment.generation, page)?;
-        let list = |fault| SegmentFault::List { number, fault };
-        let (expected, got) = (range.start, page::first(page));
-        if expected != got {
-            return Err(list(FingerprintFault::First { expected, got }));
-        }
+        let (page, range) = self.sealed_page(index)?;
         let own = changes.take_below(range.end);
         debug_assert!(own.added.first().is_none_or(|one| *one >= range.start));
+        let (number, fault) = (self.number(index), FingerprintFault::Group);
         let packed = packer.put_page(page, range, own);
-        packed.ok_or(list(FingerprintFault::Group)).map(|()| count)
+        packed.ok_or(SegmentFault::List { number, fault })?;
+        Ok(packer.decoded().len() as u32)
     }
 }

@@ -6,8 +6,9 @@ use super::merge::{Changes, merge};
 use super::sorted_run::SortedRun;
 use super::unplaced::UnplacedSegment;
 use crate::file::directory_ref::TARGET_PAGES;
-use crate::fingerprint::page::{decode, longest};
-use crate::page::{PAGE_BYTES, occupancy};
+use crate::fingerprint::page::longest;
+use crate::fingerprint::page::read::ReadWhole;
+use crate::page::PAGE_BYTES;
 use crate::sys::simd::dispatch::{self, Baseline, Cpu, Work};
 
 /// Where the search for the length of the first page begins.
@@ -69,7 +70,7 @@ impl Packer {
         changes: Changes<'_>,
     ) -> Option<()> {
         self.decoded.clear();
-        let whole = dispatch::run_wide(Decode(page, range, &mut self.decoded));
+        let whole = dispatch::run_wide(ReadWhole(page, range, &mut self.decoded));
         whole.then(|| dispatch::run_wide(Put(self, changes)))
     }
 
@@ -115,26 +116,6 @@ impl Packer {
             (self.first, self.guess) = (next, count);
             self.pending.drop_front(count);
         }
-    }
-}
-
-/// Decoding, compiled for this processor.
-struct Decode<'a>(&'a [u8; PAGE_BYTES], Range<u64>, &'a mut Vec<u64>);
-
-impl Work for Decode<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<C: Cpu>(self, cpu: C) -> bool {
-        let Decode(page, range, list) = self;
-        let whole = decode(page, range.start, list, cpu).is_some();
-        let pairs = list.windows(2);
-        let rising = pairs.fold(true, |rising, pair| rising & (pair[0] < pair[1]));
-        let inside = [list.first(), list.last()].into_iter().flatten();
-        whole
-            && rising
-            && inside.into_iter().all(|one| range.contains(one))
-            && list.len() == occupancy(page) as usize
     }
 }
 

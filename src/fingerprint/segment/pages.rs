@@ -91,8 +91,9 @@ impl SegmentPages {
         for (index, segment) in self.segments.iter().enumerate() {
             let extent = segment.extent();
             let length = (extent.end - extent.start) as usize * PAGE_BYTES;
-            bytes.clear();
-            bytes.try_reserve_exact(length).ok()?;
+            bytes
+                .try_reserve_exact(length.saturating_sub(bytes.len()))
+                .ok()?;
             bytes.resize(length, 0);
             map.copy(extent.start as usize * PAGE_WORDS, &mut bytes);
             let end = range(&self.segments, index, self.space).end;
