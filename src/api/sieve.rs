@@ -14,6 +14,7 @@ use crate::engine::write::Writer;
 use crate::engine::write::verdict::{OnPending, Verdict};
 use crate::error::Result;
 use crate::hash::HashedKey;
+use crate::page::PAGE_BYTES;
 use crate::prefetch::hash_source::SourceTail;
 
 /// The bytes that a key of a full window takes: its hash, its place in the order of the pages, and whether it was seen.
@@ -84,6 +85,8 @@ pub struct Sieve<'s, T> {
     store: &'s Store,
     sweep: Sweep,
     most: usize,
+    /// Whether the caller has set `most`.
+    is_set: bool,
     /// All keys of the window, and those behind it.
     keys: Vec<HashedKey>,
     /// The items of the keys that have no verdict yet.
@@ -99,12 +102,14 @@ pub struct Sieve<'s, T> {
 impl<'s, T> Sieve<'s, T> {
     /// Returns an empty sieve for a store. In addition to the memory that the store was
     /// [granted](crate::OpenOptions::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
-    /// more.
+    /// more. If none was granted and memory can't hold the store's pages, they take an eighth of what is available, 1 GiB at
+    /// most: fewer sweeps are needed.
     pub fn new(store: &'s Store) -> Self {
-        let sieve = Self {
+        let mut sieve = Self {
             store,
             sweep: Sweep::default(),
             most: 0,
+            is_set: false,
             keys: Vec::new(),
             items: VecDeque::new(),
             done: 0,
@@ -112,14 +117,23 @@ impl<'s, T> Sieve<'s, T> {
             ahead: None,
             sweeps: 0,
         };
-        sieve.memory(store.engine.options.window_bytes())
+        sieve.fit();
+        sieve
+    }
+
+    /// Sets the size of the next windows by memory and pages as they are now.
+    fn fit(&mut self) {
+        let engine = &self.store.engine;
+        // A handle that can't go on says so with the first key.
+        let pages = pages(engine).unwrap_or(0).saturating_mul(PAGE_BYTES as u64);
+        self.most = keys_of(engine.options.window_bytes(pages));
     }
 
     /// Sets the bytes of memory for the keys of a window: 13 for each key, which is all that a sieve takes beside the
     /// items.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
-        self.most = (bytes / KEY_BYTES).clamp(1, MOST_KEYS) as usize;
+        (self.most, self.is_set) = (keys_of(bytes), true);
         self
     }
 
@@ -210,6 +224,9 @@ impl<'s, T> Sieve<'s, T> {
                 reader.look_ahead(&SourceTail::all(&keys), Some(says))
             })?;
             self.sweeps += 1;
+            if !self.is_set {
+                self.fit();
+            }
         }
         assert_eq!(self.done, 0, "the last window is handed out");
         self.closed = self.keys.len();
@@ -351,6 +368,11 @@ impl<'s, T> Sieve<'s, T> {
                 .read(|engine| Ok(engine.hints.is_sweep_cheaper(keys, pages(engine)?))),
         }
     }
+}
+
+/// Returns how many keys fit into so many bytes.
+fn keys_of(bytes: u64) -> usize {
+    (bytes / KEY_BYTES).clamp(1, MOST_KEYS) as usize
 }
 
 /// Returns how many pages a sweep reads.

@@ -101,6 +101,10 @@ fn left_to_map() -> Option<u64> {
 const DEFAULT_WINDOW: u64 = 64 << 20;
 /// Or at most what is left of a limited address space, divided by this.
 const WINDOW_SHARE: u64 = 16;
+/// Where memory can't hold the pages, a sweep reads them all from the disk. The more keys share it, the fewer there are: a
+/// window then takes what is available, divided by this, up to the most.
+const SWEPT_SHARE: u64 = 8;
+const MOST_SWEPT: u64 = 1 << 30;
 
 impl OpenOptions {
     /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
@@ -232,14 +236,26 @@ impl OpenOptions {
         ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
     }
 
-    /// Returns the bytes for the keys of a sieve's window, in addition to these options' own.
-    pub(crate) fn window_bytes(&self) -> u64 {
+    /// Returns the bytes for the keys of a sieve's window over so many bytes of pages, in addition to these options' own.
+    pub(crate) fn window_bytes(&self, pages: u64) -> u64 {
         let usual = (self.buffer / 4).max(self.buffer.min(DEFAULT_WINDOW));
+        let swept = match self.granted {
+            true => 0,
+            false => Memory::of_process().map_or(0, |memory| swept_window(memory, pages)),
+        };
+        let window = usual.max(swept.min(self.most_buffer()));
         match left_to_map() {
             // Growing, they are in memory twice, and their order takes memory too.
-            Some(left) => usual.min(left / WINDOW_SHARE),
-            None => usual,
+            Some(left) => window.min(left / WINDOW_SHARE),
+            None => window,
         }
+    }
+}
+
+fn swept_window(memory: Memory, pages: u64) -> u64 {
+    match pages > memory.available {
+        true => (memory.available / SWEPT_SHARE).min(MOST_SWEPT),
+        false => 0,
     }
 }
 
@@ -254,6 +270,27 @@ mod tests {
     fn sizes(least: u64, most: u64) -> BufferSizes {
         let [least, most] = [least, most].map(table_bytes);
         BufferSizes { least, most }
+    }
+
+    #[test]
+    fn a_window_is_wider_where_memory_cannot_hold_the_pages() {
+        let memory = |available| Memory {
+            total: 24 << 30,
+            available,
+            background: 0,
+        };
+        assert_eq!(swept_window(memory(4 << 30), 4 << 30), 0);
+        assert_eq!(swept_window(memory(4 << 30), (4 << 30) + 1), 512 << 20);
+        assert_eq!(swept_window(memory(20 << 30), 40 << 30), MOST_SWEPT);
+        let pages = u64::MAX;
+        let usual = OpenOptions::DEFAULT_BUFFER.min(DEFAULT_WINDOW);
+        assert_eq!(OpenOptions::new().window_bytes(0), usual);
+        assert!(OpenOptions::new().window_bytes(pages) >= usual);
+        // The caller has set the memory.
+        assert_eq!(
+            OpenOptions::new().buffer(1 << 20).window_bytes(pages),
+            1 << 20
+        );
     }
 
     #[test]

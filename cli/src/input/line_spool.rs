@@ -9,8 +9,9 @@ use crate::input::record_blocks::outline::Outline;
 use crate::input::record_blocks::{BLOCK, Block};
 use crate::process::handle;
 
-/// Maximum bytes of all lines that wait, so that they don't fill the disk.
-const MOST_SPOOLED: u64 = 1 << 30;
+/// Maximum bytes of all lines that wait, so that they don't fill the disk: 80 million lines of 50 bytes, which is as many as
+/// the keys of the largest window.
+const MOST_SPOOLED: u64 = 4 << 30;
 
 /// Maximum bytes of lines in memory where no file can be had.
 const MOST_HELD: u64 = 16 << 20;
