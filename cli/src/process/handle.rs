@@ -3,6 +3,8 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 /// Returns another handle on a standard stream, without the buffer and the lock of the one in `std`.
 #[cfg(unix)]
@@ -223,13 +225,25 @@ pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks a whole file against other processes that ask, for as long as it is open. Returns whether it was unlocked.
+/// How long a lock of another process is waited for. A run that was killed keeps its locks until the system has taken its
+/// memory back.
+#[cfg(unix)]
+const DYING: Duration = Duration::from_secs(2);
+
+/// Locks a whole file against other processes that ask, for as long as it is open. Returns whether it was unlocked, or soon
+/// came to be.
 #[cfg(unix)]
 pub fn lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
-        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(std::fs::TryLockError::WouldBlock) if begun.elapsed() < DYING => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(std::fs::TryLockError::WouldBlock) => return Ok(false),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 

@@ -259,6 +259,33 @@ fn two_runs_do_not_share_a_file() {
     assert_eq!(read(&lab, "out"), b"a\n");
 }
 
+/// A run that was killed holds its lock for as long as the system takes to end it.
+#[test]
+fn a_lock_that_another_run_gives_up_is_waited_for() {
+    let lab = Lab::new();
+    lab.write("input", b"a\n");
+    let held = File::create(lab.path("out")).expect("a new file");
+    held.lock().expect("nothing else locks it");
+    let mut child = lab.start(&["dedup", "-o", "out", "store", "input"]);
+    let threads = format!("/proc/{}/task", child.id());
+    let sleeps = || {
+        let mut threads = fs::read_dir(&threads).into_iter().flatten().flatten();
+        threads.any(|thread| {
+            let place = fs::read_to_string(thread.path().join("wchan"));
+            place.is_ok_and(|place| place.contains("nanosleep"))
+        })
+    };
+    // With so few lines, it sleeps for nothing else.
+    while !sleeps() {
+        let ended = child.try_wait().expect("the binary was started");
+        assert_eq!(ended, None, "it didn't wait");
+        thread::yield_now();
+    }
+    drop(held);
+    assert!(wait(child).0.success());
+    assert_eq!(read(&lab, "out"), b"a\n");
+}
+
 /// One who feeds runs that write to a file of their own.
 struct Job<'a> {
     lab: &'a Lab,
