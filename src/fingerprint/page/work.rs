@@ -1,38 +1,10 @@
-//! Writing and reading one page, compiled for each processor.
+//! Writing and reading one page, compiled for each processor: for tests, fuzzer and benches.
 
 use std::ops::Range;
 
 use super::{decode, encode};
-use crate::page::{PAGE_BYTES, occupancy};
+use crate::page::PAGE_BYTES;
 use crate::sys::simd::dispatch::{Cpu, Work};
-
-/// Appends the fingerprints of a page, whose CRC was checked before. Returns whether it holds as many of its range, in order,
-/// as it says. What was appended is meaningless otherwise.
-pub(crate) struct ReadWhole<'a>(
-    pub(crate) &'a [u8; PAGE_BYTES],
-    pub(crate) Range<u64>,
-    pub(crate) &'a mut Vec<u64>,
-);
-
-impl Work for ReadWhole<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<C: Cpu>(self, cpu: C) -> bool {
-        let ReadWhole(page, range, list) = self;
-        let before = list.len();
-        let whole = decode(page, range.start, list, cpu).is_some();
-        let own = &list[before..];
-        let rising = own
-            .windows(2)
-            .fold(true, |rising, pair| rising & (pair[0] < pair[1]));
-        let inside = [own.first(), own.last()].into_iter().flatten();
-        whole
-            && rising
-            && inside.into_iter().all(|one| range.contains(one))
-            && own.len() == occupancy(page) as usize
-    }
-}
 
 /// Writes fingerprints of a range to a page.
 pub(crate) struct Encode<'a>(
