@@ -124,6 +124,13 @@ impl Options {
         self
     }
 
+    /// A part of a sample with fewer hashes is merged with what comes (4,096 by default).
+    #[must_use]
+    pub fn least_part(mut self, hashes: u64) -> Self {
+        self.create.open.least_part = hashes;
+        self
+    }
+
     /// How many bytes of segments get a negative filter, whatever memory there is.
     #[must_use]
     pub fn filtered_from(mut self, bytes: u64) -> Self {

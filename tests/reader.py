@@ -294,14 +294,19 @@ class Run(Directory):
 
 
 class Section:
-    def __init__(self, data, last, taken):
+    def __init__(self, data, before, taken):
         require(len(data) == 32, "section: cut short")
         (self.kind, self.rarity, self.first_page, self.hashes, self.crc,
          reserved) = SECTION.unpack(data)
-        require(self.kind in (1, 2, 3) and self.kind > last, "section: section_kind")
+        parts = [part for part in before if part.kind == self.kind]
+        rises = all(part.kind < self.kind for part in before)
+        if self.kind == SAMPLE_SECTION and parts:
+            rises = before[-1] is parts[-1] and parts[-1].hashes and len(parts) < 4
+        require(self.kind in (1, 2, 3) and rises, "section: section_kind")
         if self.kind == SAMPLE_SECTION:
             require(1 <= self.rarity <= 32, "section: rarity")
-            if zeros(data[8:]):
+            require(all(part.rarity == self.rarity for part in parts), "section: rarity")
+            if not parts and zeros(data[8:]):
                 return
         else:
             require(self.rarity == 0, "section: rarity")
@@ -361,7 +366,7 @@ class Superblock:
             require(layer.counts == (header.kind == COUNTING), "layer: run_length")
             self.layers.append(layer)
             at, least = at + 64, layer.end()
-        self.sections, last = [], 0
+        self.sections = []
         taken = [(layer.first_page, layer.end()) for layer in self.layers]
         self.directory = None
         if header.kind == FINGERPRINT:
@@ -370,11 +375,11 @@ class Superblock:
             taken += self.directory.copies()
             at += 64
         for _ in range(section_count):
-            section = Section(data[at:at + 32], last, taken)
+            section = Section(data[at:at + 32], self.sections, taken)
             self.sections.append(section)
             if section.hashes:
                 taken.append((section.first_page, section.end()))
-            at, last = at + 32, section.kind
+            at += 32
         self.writers = {}
         for _ in range(writer_count):
             require(at + 16 <= length, "writer_count")
@@ -887,7 +892,11 @@ class Store:
             require(self.length >= part.end() * PAGE, "cut short: pages are missing")
         if directory:
             self.segments = Runs(self, self.superblock, self.header)
-        kept = {section.kind: section.read(self) for section in self.superblock.sections}
+        kept = {}
+        for section in self.superblock.sections:
+            found, held = section.read(self), kept.setdefault(section.kind, set())
+            require(not found & held, "a section has a hash of another")
+            held |= found
         self.exempt = kept.get(EXEMPT_SECTION, set())
         self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
         rarity = {section.kind: section.rarity for section in self.superblock.sections}

@@ -20,6 +20,8 @@ const LEAST_IN_STEP: u64 = 16;
 pub(crate) const LEAST_RUN: u64 = 8192;
 /// A checkpoint merges as much at once as if so many keys had come: with the ratio of runs, some 260,000 entries.
 pub(crate) const LEAST_AT_ONCE: u64 = 4 * LEAST_RUN;
+/// Hashes: 32 KiB of them.
+pub(crate) const LEAST_PART: u64 = 4096;
 
 /// How a handle opens a store: what it may take, how long it waits, and what it does about damage.
 ///
@@ -64,6 +66,8 @@ pub struct OpenOptions {
     pub(crate) least_run: u64,
     /// A checkpoint that brings fewer keys merges as much at once as one that brings so many.
     pub(crate) least_at_once: u64,
+    /// A part of a sample with fewer hashes is merged with what comes.
+    pub(crate) least_part: u64,
     /// The bytes of segments from which on they are worth a negative filter, whatever memory there is; `None` decides
     /// by memory.
     pub(crate) filtered_from: Option<u64>,
@@ -87,6 +91,7 @@ impl Default for OpenOptions {
             step_segments: LEAST_IN_STEP,
             least_run: LEAST_RUN,
             least_at_once: LEAST_AT_ONCE,
+            least_part: LEAST_PART,
             filtered_from: None,
             storage: storage::disk(),
         }

@@ -11,8 +11,10 @@ use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// Bytes that a section takes in the superblock.
 pub(crate) const SECTION_BYTES: usize = 32;
-/// Maximum number of sections in a store: one of each existing kind, with room for more.
+/// Maximum number of sections in a store, with room for more than there are.
 pub(crate) const MAX_SECTIONS: usize = 8;
+/// Maximum number of sections that a sample is divided into. Of other kinds there is one at most.
+pub(crate) const MOST_SAMPLE_PARTS: usize = 4;
 /// Bytes before the hashes, which hold the stamp.
 const STAMP_BYTES: u64 = 8;
 /// The smallest share of a sample is one in two to the power of this.
@@ -128,10 +130,10 @@ impl Section {
             .u32(0);
     }
 
-    /// Decodes a section of a kind behind `last`; returns `None` at the end of the bytes.
+    /// Decodes the section behind others; returns `None` at the end of the bytes.
     pub(crate) fn decode(
         input: &mut Decoder<'_>,
-        last: Option<SectionKind>,
+        before: &[Self],
     ) -> Option<Result<Self, SuperblockFault>> {
         let id = input.u32()?;
         let rarity = input.u32()?;
@@ -146,17 +148,25 @@ impl Section {
                 got,
             }))
         };
-        let Some(kind) = SectionKind::from_id(id).filter(|kind| last < Some(*kind)) else {
-            return wrong("section_kind", "a known one, each once, rising", id.into());
+        let follows = |kind: &SectionKind| follows(*kind, before);
+        let Some(kind) = SectionKind::from_id(id).filter(follows) else {
+            let expected = "a known one, rising, each once but up to 4 of a sample";
+            return wrong("section_kind", expected, id.into());
         };
+        let part_before = before.last().filter(|last| last.kind == kind);
         let fits = match kind {
-            SectionKind::Sample => (1..=MAX_RARITY).contains(&rarity),
+            SectionKind::Sample => {
+                (1..=MAX_RARITY).contains(&rarity)
+                    && part_before.is_none_or(|part| part.rarity == rarity)
+            }
             _ => rarity == 0,
         };
         if !fits {
-            return wrong("rarity", "0, or 1 to 32 of a sample", rarity.into());
+            let expected = "0, or 1 to 32 of a sample, the same in all its parts";
+            return wrong("rarity", expected, rarity.into());
         }
-        if kind == SectionKind::Sample && (first_page, count, crc, reserved) == (0, 0, 0, 0) {
+        let may_be_empty = kind == SectionKind::Sample && part_before.is_none();
+        if may_be_empty && (first_page, count, crc, reserved) == (0, 0, 0, 0) {
             return Some(Ok(Self::empty_sample(rarity)));
         }
         let aligned = first_page.is_multiple_of(LAYER_ALIGNMENT);
@@ -232,6 +242,19 @@ impl Section {
             left -= count;
         }
         Ok(checker.finish())
+    }
+}
+
+/// Returns whether a section of a kind may follow others.
+fn follows(kind: SectionKind, before: &[Section]) -> bool {
+    let Some(last) = before.last() else {
+        return true;
+    };
+    let parts = || before.iter().filter(|part| part.kind == kind).count();
+    match kind {
+        // A sample without hashes has no parts.
+        SectionKind::Sample if last.kind == kind => last.count > 0 && parts() < MOST_SAMPLE_PARTS,
+        _ => last.kind < kind,
     }
 }
 
@@ -314,6 +337,47 @@ mod tests {
             });
             prop_assert_eq!(Some(place_for(pages, &mut taken)), twin);
         }
+    }
+
+    /// Decodes a section behind others.
+    fn behind(before: &[Section], section: &Section) -> Result<Section, SuperblockFault> {
+        let mut bytes = Vec::new();
+        section.encode(&mut Encoder::new(&mut bytes));
+        Section::decode(&mut Decoder::new(&bytes), before).unwrap()
+    }
+
+    #[test]
+    fn a_sample_alone_has_parts() {
+        let part = |kind: SectionKind, rarity| Section {
+            kind,
+            rarity,
+            first_page: FIRST_PAGE,
+            count: 7,
+            crc: 1,
+        };
+        let [exempt, lost] = [SectionKind::Exempt, SectionKind::Lost].map(|kind| part(kind, 0));
+        let sample = part(SectionKind::Sample, 12);
+        let empty = Section::empty_sample(12);
+        let refused = |before: &[Section], section, field: &str| {
+            let fault = behind(before, &section);
+            assert!(
+                matches!(&fault, Err(SuperblockFault::Field { field: got, .. }) if *got == field),
+                "{fault:?} behind {before:?}"
+            );
+        };
+        for count in 0..MOST_SAMPLE_PARTS {
+            let before = [vec![exempt], vec![sample; count]].concat();
+            assert_eq!(behind(&before, &sample), Ok(sample));
+            assert_eq!(behind(&before, &lost), Ok(lost));
+            refused(&before, exempt, "section_kind");
+        }
+        refused(&[sample; MOST_SAMPLE_PARTS], sample, "section_kind");
+        refused(&[sample, lost], sample, "section_kind");
+        refused(&[lost], lost, "section_kind");
+        refused(&[sample], part(SectionKind::Sample, 11), "rarity");
+        assert_eq!(behind(&[exempt], &empty), Ok(empty));
+        refused(&[sample], empty, "section_page");
+        refused(&[empty], sample, "section_kind");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::FormatError;
 use super::layout::page_offset;
@@ -131,6 +132,46 @@ impl Hashes {
         let before = out.len();
         out.extend(hashes.take(most).take_while(|hash| range.contains(hash)));
         self.still(()).inspect_err(|_| out.truncate(before))
+    }
+}
+
+/// The hashes of all sections of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct SectionParts(pub(crate) Vec<Arc<Hashes>>);
+
+impl SectionParts {
+    /// Returns whether the pages of one of them hold something else by now.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.iter().any(|part| part.is_gone())
+    }
+
+    /// Returns whether one of them contains the hash.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool, Gone> {
+        for part in &self.0 {
+            if part.contains(hash)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Appends at most `most` hashes in a range, sorted.
+    pub(crate) fn load(
+        &self,
+        range: RangeInclusive<u64>,
+        most: usize,
+        out: &mut Vec<u64>,
+    ) -> Result<(), Gone> {
+        let before = out.len();
+        for part in &self.0 {
+            let loaded = part.load(range.clone(), most, out);
+            loaded.inspect_err(|_| out.truncate(before))?;
+        }
+        if self.0.len() > 1 {
+            out[before..].sort_unstable();
+            out.truncate(before.saturating_add(most));
+        }
+        Ok(())
     }
 }
 

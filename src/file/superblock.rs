@@ -12,7 +12,7 @@ use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::run_table::MOST_TABLE_BYTES;
-use super::section::{MAX_SECTIONS, SECTION_BYTES};
+use super::section::{MAX_SECTIONS, MOST_SAMPLE_PARTS, SECTION_BYTES};
 use super::superblock_flags::FLAG_LOG_EXPECTED;
 use super::superblock_parts::{
     check_front, take_directory, take_end, take_layers, take_sections, wrong_field,
@@ -32,8 +32,8 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 pub(crate) const FIXED_BYTES: usize = 320;
 /// Bytes of the moment, behind the writers.
 const MOMENT_BYTES: usize = 8;
-/// How many kinds of sections there are, each of which a store may have once.
-const SECTION_KINDS: usize = 3;
+/// How many sections a store has at most: exempt and lost keys, and the parts of a sample.
+const MOST_SECTIONS: usize = 2 + MOST_SAMPLE_PARTS;
 /// Bytes available for writers, whatever the number of layers and sections.
 pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - FIXED_BYTES
@@ -45,7 +45,7 @@ const _: () = assert!(SUPERBLOCK_CRC_OFFSET + 4 == SUPERBLOCK_LENGTH_OFFSET);
 // Only stores of layers have a layer table, and only those of fingerprints a directory and runs.
 const _: () = assert!(DIRECTORY_REF_BYTES + MOST_TABLE_BYTES <= MAX_LAYERS as usize * LAYER_BYTES);
 // The moment has no room of its own: it takes that of sections which no store has yet.
-const _: () = assert!(MOMENT_BYTES <= (MAX_SECTIONS - SECTION_KINDS) * SECTION_BYTES);
+const _: () = assert!(MOMENT_BYTES <= (MAX_SECTIONS - MOST_SECTIONS) * SECTION_BYTES);
 
 /// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,9 +140,16 @@ impl Superblock {
         unnamed
     }
 
-    /// Returns the section of a kind.
+    /// Returns the section of a kind; of a sample the first part, whose rarity is that of all.
     pub(crate) fn section(&self, kind: SectionKind) -> Option<&Section> {
-        self.sections.iter().find(|section| section.kind == kind)
+        self.sections_of(kind).next()
+    }
+
+    /// Returns the sections of a kind, the oldest first: several only of a sample.
+    pub(crate) fn sections_of(&self, kind: SectionKind) -> impl Iterator<Item = &Section> {
+        self.sections
+            .iter()
+            .filter(move |section| section.kind == kind)
     }
 
     /// Returns which of the two places it is written to.

@@ -117,8 +117,7 @@ pub(super) fn take_sections(
     taken.extend(directory.into_iter().flat_map(DirectoryRef::copies));
     let mut sections: Vec<Section> = Vec::with_capacity(count as usize);
     for _ in 0..count {
-        let last = sections.last().map(|section| section.kind);
-        let section = match Section::decode(input, last)? {
+        let section = match Section::decode(input, &sections)? {
             Ok(section) => section,
             Err(fault) => return Some(Err(fault)),
         };

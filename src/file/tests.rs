@@ -7,6 +7,7 @@ use super::label::set_label;
 use super::layout::MAX_COUNTER;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
 use super::run_table::MOST_RUNS;
+use super::section::{MOST_SAMPLE_PARTS, pages_for};
 use super::superblock::{Commits, MAX_TAG, SUPERBLOCK_LENGTH_OFFSET};
 use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
@@ -79,17 +80,45 @@ prop_compose! {
     }
 }
 
-/// Generates a section some pages behind the last layer.
-fn section() -> impl Strategy<Value = Option<Section>> {
-    let section =
-        (0_u64..100, 1_u64..1 << 30, any::<u32>()).prop_map(|(gap, count, crc)| Section {
-            kind: SectionKind::Exempt,
-            rarity: 0,
-            first_page: gap * LAYER_ALIGNMENT,
-            count,
-            crc,
+/// Generates sections, each some pages behind the one before.
+fn sections() -> impl Strategy<Value = Vec<Section>> {
+    let numbers = (0_u64..100, 1_u64..1 << 30, any::<u32>());
+    let kinds = (0_usize..=1, 0..=MOST_SAMPLE_PARTS, 0_usize..=1);
+    let empty = prop::bool::weighted(0.2);
+    let all = (
+        prop::collection::vec(numbers, MOST_SAMPLE_PARTS + 2),
+        kinds,
+        1_u32..=32,
+        empty,
+    );
+    all.prop_map(|(numbers, (exempt, parts, lost), rarity, empty)| {
+        let kinds = [
+            (SectionKind::Exempt, exempt),
+            (SectionKind::Sample, parts),
+            (SectionKind::Lost, lost),
+        ];
+        let kinds = kinds
+            .into_iter()
+            .flat_map(|(kind, count)| vec![kind; count]);
+        let mut at = 0;
+        let sections = kinds.zip(numbers).map(|(kind, (gap, count, crc))| {
+            let is_sample = kind == SectionKind::Sample;
+            if is_sample && parts == 1 && empty {
+                return Section::empty_sample(rarity);
+            }
+            let first_page = at + gap * LAYER_ALIGNMENT;
+            at = (first_page + pages_for(count)).next_multiple_of(LAYER_ALIGNMENT);
+            let rarity = if is_sample { rarity } else { 0 };
+            Section {
+                kind,
+                rarity,
+                first_page,
+                count,
+                crc,
+            }
         });
-    prop::option::of(section)
+        sections.collect()
+    })
 }
 
 fn commits() -> impl Strategy<Value = Commits> {
@@ -148,7 +177,7 @@ prop_compose! {
         log_expected in any::<bool>(),
         commit_sequence in 1000..=MAX_COUNTER,
         gaps in prop::collection::vec(gap_and_layer(), 1..65),
-        (section, commits, label) in (section(), commits(), label()),
+        (sections, commits, label) in (sections(), commits(), label()),
         end_page in FIRST_PAGE + 200..1 << 40,
         moment in prop_oneof![Just(0), any::<u64>()],
         (run_count, cursor) in (0_u64..=MOST_RUNS as u64, 0.0..1.0_f64),
@@ -174,11 +203,12 @@ prop_compose! {
             layers[0].capacity = header.capacity;
         }
         let end = layers.last().map_or(end_page + 10 * run_count, Layer::end_page);
-        let sections = section.map(|section| Section {
-            first_page: end.next_multiple_of(LAYER_ALIGNMENT) + section.first_page,
-            ..section
-        });
-        let sections = sections.into_iter().collect();
+        let begin = end.next_multiple_of(LAYER_ALIGNMENT);
+        let place = |section: Section| match section.count {
+            0 => section,
+            _ => Section { first_page: begin + section.first_page, ..section },
+        };
+        let sections = sections.into_iter().map(place).collect();
         let mut superblock = Superblock {
             sequence,
             generation,

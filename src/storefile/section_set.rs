@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
-use crate::file::section_hashes::{Gone, Hashes};
+use crate::file::section_hashes::{Gone, Hashes, SectionParts};
 use crate::file::{FormatError, Section, SectionKind, Superblock};
 use crate::storefile::meta::{read_meta_of, section_error};
 use crate::sys::lock;
@@ -13,24 +13,25 @@ use crate::sys::storage::StorageFile;
 /// How often a section is reopened if other handles' checkpoints replace it meanwhile.
 const MOST_REOPENS: usize = 1000;
 
-/// One section of a view.
+/// The sections of a kind in a view.
 ///
-/// Two checkpoints later its pages may be reused. From then on it asks the newest section of its kind, whose answer is
+/// Two checkpoints later their pages may be reused. From then on it asks the newest sections of its kind, whose answer is
 /// as good. For exemptions: a key that the newest section lacks was inserted since, and one that it has was not, as far
 /// as the pages say.
 #[derive(Debug)]
 pub(crate) struct SectionReader {
-    section: Section,
+    sections: Vec<Section>,
     /// Damage is an error only if an answer is needed.
-    hashes: Result<Hashes, FormatError>,
+    hashes: Result<SectionParts, FormatError>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
-    /// The newest section of this kind, as of the last time it was needed.
+    /// The newest sections of this kind, as of the last time it was needed.
     newer: Mutex<Option<Arc<SectionReader>>>,
 }
 
 impl SectionReader {
-    /// Returns the section that a superblock names; `None` if it has no hashes. `held` is that of an older view.
+    /// Returns the sections of a kind that a superblock names; `None` if they have no hashes. `held` are those of an older
+    /// view.
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
@@ -38,23 +39,24 @@ impl SectionReader {
         kind: SectionKind,
         held: Option<&Arc<Self>>,
     ) -> Result<Option<Arc<Self>>> {
-        let mut section = named(superblock, kind);
+        let mut sections = named(superblock, kind);
         for _ in 0..MOST_REOPENS {
-            let Some(found) = section else {
+            if sections.is_empty() {
                 return Ok(None);
-            };
-            if let Some(held) = held.filter(|held| held.is(&found)) {
+            }
+            if let Some(held) = held.filter(|held| held.is(&sections)) {
                 return Ok(Some(Arc::clone(held)));
             }
-            let opened = Self::open(file, path, found)?;
+            let opened = Self::open(file, path, &sections, held)?;
             if opened.hashes.is_ok() {
                 return Ok(Some(Arc::new(opened)));
             }
-            // The section is damaged, or the superblock was outdated by the time its section was read.
-            section = named(&read_meta_of(&**file, path)?.superblock, kind);
-            if section == Some(found) {
+            // A section is damaged, or the superblock was outdated by the time its sections were read.
+            let found = named(&read_meta_of(&**file, path)?.superblock, kind);
+            if found == sections {
                 return Ok(Some(Arc::new(opened)));
             }
+            sections = found;
         }
         Err(Error::Busy {
             path: path.to_owned(),
@@ -63,43 +65,68 @@ impl SectionReader {
         })
     }
 
-    fn open(file: &Arc<dyn StorageFile>, path: &Path, section: Section) -> Result<Self> {
-        let hashes = Hashes::open(&section, &**file);
+    /// Opens sections, but for those that are held already.
+    fn open(
+        file: &Arc<dyn StorageFile>,
+        path: &Path,
+        sections: &[Section],
+        held: Option<&Arc<Self>>,
+    ) -> Result<Self> {
+        let mut parts = SectionParts(Vec::new());
+        let mut fault = None;
+        for section in sections {
+            if let Some(part) = held.and_then(|held| held.part(section)) {
+                parts.0.push(part);
+                continue;
+            }
+            let hashes = Hashes::open(section, &**file);
+            match hashes.map_err(|error| section_error(path, error))? {
+                Ok(hashes) => parts.0.push(Arc::new(hashes)),
+                Err(damaged) => fault = Some(damaged),
+            }
+        }
         Ok(Self {
-            section,
-            hashes: hashes.map_err(|error| section_error(path, error))?,
+            sections: sections.to_vec(),
+            hashes: fault.map_or(Ok(parts), Err),
             file: Arc::clone(file),
             path: path.to_owned(),
             newer: Mutex::new(None),
         })
     }
 
-    /// Returns whether this is the given section, and whole.
-    fn is(&self, section: &Section) -> bool {
-        let whole = self.hashes.as_ref().is_ok_and(|hashes| !hashes.is_gone());
-        whole && self.section == *section
+    /// Returns whether these are the given sections, and whole.
+    fn is(&self, sections: &[Section]) -> bool {
+        let whole = self.hashes.as_ref().is_ok_and(|parts| !parts.is_gone());
+        whole && self.sections == sections
     }
 
-    /// Returns whether the section has the hash; `None` if only [`contains`](Self::contains) can find out.
+    /// Returns the hashes of a section, if it is one of these, and whole.
+    fn part(&self, section: &Section) -> Option<Arc<Hashes>> {
+        let at = self.sections.iter().position(|own| own == section)?;
+        let part = self.hashes.as_ref().ok()?.0.get(at)?;
+        (!part.is_gone()).then(|| Arc::clone(part))
+    }
+
+    /// Returns whether the sections have the hash; `None` if only [`contains`](Self::contains) can find out.
     #[inline]
     pub(crate) fn try_contains(&self, hash: u64) -> Option<bool> {
         let hashes = self.hashes.as_ref().ok()?;
         hashes.contains(hash).ok()
     }
 
-    /// Returns whether the section has the hash.
+    /// Returns whether the sections have the hash.
     ///
     /// # Errors
-    /// Fails if the section is damaged or cannot be read.
+    /// Fails if one of them is damaged or cannot be read.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         self.query(|hashes| hashes.contains(hash), false)
     }
 
-    /// Queries the section, or the newest of its kind if its pages were reused. Returns `none` if there is no such
+    /// Queries the sections, or the newest of their kind if their pages were reused. Returns `none` if there is no such
     /// section any more.
     pub(crate) fn query<T: Copy>(
         &self,
-        mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
+        mut question: impl FnMut(&SectionParts) -> Result<T, Gone>,
         none: T,
     ) -> Result<T> {
         let mut ask = |reader: &Self| match &reader.hashes {
@@ -120,7 +147,7 @@ impl SectionReader {
                 return Ok(answer);
             }
             let superblock = read_meta_of(&*self.file, &self.path)?.superblock;
-            let kind = self.section.kind;
+            let kind = self.sections[0].kind;
             *newer = Self::of(&self.file, &self.path, &superblock, kind, None)?;
             if newer.is_none() {
                 return Ok(none);
@@ -133,7 +160,8 @@ impl SectionReader {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.section.count
+        let counts = self.sections.iter().map(|section| section.count);
+        counts.fold(0, u64::saturating_add)
     }
 }
 
@@ -168,7 +196,8 @@ impl SectionSet {
     }
 }
 
-fn named(superblock: &Superblock, kind: SectionKind) -> Option<Section> {
-    let section = superblock.section(kind).copied();
-    section.filter(|section| section.count > 0)
+/// Returns the sections of a kind that have hashes.
+fn named(superblock: &Superblock, kind: SectionKind) -> Vec<Section> {
+    let sections = superblock.sections_of(kind).copied();
+    sections.filter(|section| section.count > 0).collect()
 }

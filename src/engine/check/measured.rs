@@ -44,13 +44,15 @@ pub(crate) fn measured(view: &View, sampling: Option<Sampling>) -> Option<Measur
     }
     let lost = view.superblock.section(SectionKind::Lost);
     let lost = lost.map_or(0, |lost| lost.count);
+    let sampled = view.superblock.sections_of(SectionKind::Sample);
+    let sampled = sampled.fold(0, |sum: u64, part| sum.saturating_add(part.count));
     let one_in = 1_u64 << sample.rarity;
     Some(Measured {
         one_in,
-        sampled: sample.count,
+        sampled,
         false_positives: lost,
         lost: poisson_interval(lost, 1.0 / one_in as f64),
-        rate: share_interval(lost, lost.saturating_add(sample.count)),
+        rate: share_interval(lost, lost.saturating_add(sampled)),
         sampling: sampling?,
     })
 }

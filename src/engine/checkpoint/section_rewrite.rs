@@ -9,7 +9,7 @@ use crate::config::damage_policy::OnDamage;
 use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::layout::PAGE_LIMIT;
-use crate::file::section::{pages_for, place_for};
+use crate::file::section::{MOST_SAMPLE_PARTS, pages_for, place_for};
 use crate::file::section_hashes::{Gone, Hashes};
 use crate::file::{Section, SectionKind};
 use crate::generation::hash_stream::KeySource;
@@ -22,10 +22,14 @@ use crate::storefile::section_writer::SectionWriter;
 use crate::storefile::store_file::StoreFile;
 use crate::wal::{LogFile, RecordKind};
 
+/// A part of a sample is merged with what comes if it has less than this many times as many hashes.
+const PART_RATIO: u64 = 8;
+
 /// The contents of a section at a checkpoint: the old hashes and the added ones, without the keys that were inserted.
 struct Remade<'a> {
     path: &'a Path,
-    old: Option<Hashes>,
+    /// Those of the sections that it replaces.
+    old: Vec<Hashes>,
     added: &'a KeySource<'a>,
     without: Option<&'a dyn InsertedKeys>,
     /// The approximate number of hashes in memory at a time.
@@ -47,10 +51,9 @@ impl Remade<'_> {
             };
             let range = first..=last_hash_below(part + 1, self.parts);
             hashes.clear();
-            if let Some(old) = &self.old {
+            for old in &self.old {
                 let loaded = old.load(range.clone(), usize::MAX, &mut hashes);
-                // The newest superblock names the section, so it does not change.
-                loaded.map_err(|Gone| section_error(self.path, ErrorKind::InvalidData.into()))?;
+                loaded.map_err(|gone| gone_error(self.path, gone))?;
             }
             let before = hashes.len();
             added.load(range.clone(), &mut fresh)?;
@@ -128,23 +131,78 @@ impl SectionRewrite<'_> {
             Some(inserted),
         )?;
         if self.meta.superblock.section(SectionKind::Sample).is_some() {
-            let comes = [
-                (SectionKind::Sample, added.sampled),
-                (SectionKind::Lost, added.lost),
-            ];
-            for (kind, mut hashes) in comes {
-                hashes.sort_unstable();
-                let count = hashes.len() as u64;
-                let whole =
-                    self.remake(&mut sections, kind, &KeySource::Sorted(hashes), count, None)?;
-                if !whole {
-                    // A part of the sample would report false losses, or too few.
-                    sections.retain(|section| section.kind == SectionKind::Exempt);
-                    break;
-                }
+            let AddedHashes { mut lost, .. } = added;
+            lost.sort_unstable();
+            let count = lost.len() as u64;
+            let lost = KeySource::Sorted(lost);
+            let whole = self.extend_sample(&mut sections, added.sampled)?
+                && self.remake(&mut sections, SectionKind::Lost, &lost, count, None)?;
+            if !whole {
+                // A part of the sample would report false losses, or too few.
+                sections.retain(|section| section.kind == SectionKind::Exempt);
             }
         }
         Ok(sections)
+    }
+
+    /// Adds hashes to the sample, as a part of their own or together with its youngest ones. Returns `false` if a part was
+    /// damaged, and the sample is given up.
+    fn extend_sample(&self, sections: &mut Vec<Section>, mut sampled: Vec<u64>) -> Result<bool> {
+        if sampled.is_empty() {
+            return Ok(true);
+        }
+        let kind = SectionKind::Sample;
+        let parts = self.meta.superblock.sections_of(kind);
+        let parts: Vec<Section> = parts.filter(|part| part.count > 0).copied().collect();
+        let mut held = Vec::new();
+        for part in &parts {
+            match self.hashes_of(part)? {
+                Some(hashes) => held.push(hashes),
+                None => return Ok(false),
+            }
+        }
+        sampled.sort_unstable();
+        sampled.dedup();
+        // A key that was removed and came again would be counted twice.
+        for part in &held {
+            let mut gone = None;
+            sampled.retain(|hash| {
+                !part.contains(*hash).unwrap_or_else(|error| {
+                    gone = Some(error);
+                    false
+                })
+            });
+            if let Some(gone) = gone {
+                return Err(gone_error(&self.file.place, gone));
+            }
+        }
+        let count = sampled.len() as u64;
+        if count == 0 {
+            return Ok(true);
+        }
+        let counts: Vec<u64> = parts.iter().map(|part| part.count).collect();
+        let kept = kept_parts(&counts, count, self.options.least_part);
+        let most = self.options.chunk_keys();
+        let merged = count + counts[kept..].iter().sum::<u64>();
+        let remade = Remade {
+            path: &self.file.place,
+            old: held.split_off(kept),
+            added: &KeySource::Sorted(sampled),
+            without: None,
+            most,
+            parts: merged.div_ceil(most).max(1),
+        };
+        sections.retain(|section| section.kind != kind || parts[..kept].contains(section));
+        let rarity = self
+            .meta
+            .superblock
+            .section(kind)
+            .map_or(0, |part| part.rarity);
+        let written = self.write(sections, (kind, rarity), &remade, merged)?;
+        sections.push(written);
+        // The new part comes behind the others of its kind.
+        sections.sort_by_key(|section| section.kind);
+        Ok(true)
     }
 
     /// Replaces the section of a kind with its new contents. Returns `false` if the section was damaged and given up.
@@ -171,7 +229,7 @@ impl SectionRewrite<'_> {
         let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {
             path: &self.file.place,
-            old: held,
+            old: held.into_iter().collect(),
             added,
             without,
             most,
@@ -188,23 +246,34 @@ impl SectionRewrite<'_> {
         let rarity = old.map_or(0, |old| old.rarity);
         sections.retain(|section| section.kind != kind);
         if count > 0 {
-            let first_page = self.place(sections, count)?;
-            let (file, path) = (&*self.file.raw, &*self.file.place);
-            let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
-            remade.for_each(|hashes| writer.put(hashes))?;
-            let section = Section {
-                rarity,
-                ..writer.finish()?
-            };
-            // A section that can't be read back must be found before a superblock names it.
-            assert_eq!(section.count, count, "both passes over the hashes");
-            let checked =
-                Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
-            checked.map_err(|source| self.file.format_error(source))?;
+            let section = self.write(sections, (kind, rarity), &remade, count)?;
             sections.push(section);
             sections.sort_by_key(|section| section.kind);
         }
         Ok(!given_up)
+    }
+
+    /// Writes a section of so many hashes, apart from those that are named already.
+    fn write(
+        &self,
+        sections: &[Section],
+        (kind, rarity): (SectionKind, u32),
+        remade: &Remade<'_>,
+        count: u64,
+    ) -> Result<Section> {
+        let first_page = self.place(sections, count)?;
+        let (file, path) = (&*self.file.raw, &*self.file.place);
+        let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
+        remade.for_each(|hashes| writer.put(hashes))?;
+        let section = Section {
+            rarity,
+            ..writer.finish()?
+        };
+        // A section that can't be read back must be found before a superblock names it.
+        assert_eq!(section.count, count, "both passes over the hashes");
+        let checked = Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
+        checked.map_err(|source| self.file.format_error(source))?;
+        Ok(section)
     }
 
     /// Returns the first of the pages for `count` hashes, in space that neither superblock names.
@@ -236,5 +305,59 @@ impl SectionRewrite<'_> {
             }
             Err(_) => Ok(None),
         }
+    }
+}
+
+/// Returns how many parts of a sample stay as they are where so many hashes come. The younger ones are merged with these, so
+/// that a few hashes don't cost writing all of them.
+fn kept_parts(counts: &[u64], added: u64, least: u64) -> usize {
+    let (mut kept, mut merged) = (counts.len(), added);
+    while let Some(last) = kept.checked_sub(1) {
+        let is_larger = counts[last] >= merged.saturating_mul(PART_RATIO).max(least);
+        if is_larger && kept < MOST_SAMPLE_PARTS {
+            break;
+        }
+        merged = merged.saturating_add(counts[last]);
+        kept = last;
+    }
+    kept
+}
+
+/// The error of a section that the newest superblock names, and whose pages change all the same.
+fn gone_error(path: &Path, _: Gone) -> Error {
+    section_error(path, ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::open_options::LEAST_PART;
+
+    #[test]
+    fn a_sample_that_grows_is_rarely_written_as_a_whole() {
+        let (mut parts, mut written): (Vec<u64>, u64) = (Vec::new(), 0);
+        for _ in 0..2_000_000 {
+            let kept = kept_parts(&parts, 1, LEAST_PART);
+            let merged = 1 + parts.drain(kept..).sum::<u64>();
+            parts.push(merged);
+            written += merged.max(512);
+            assert!(parts.len() <= MOST_SAMPLE_PARTS);
+        }
+        assert_eq!(parts.iter().sum::<u64>(), 2_000_000);
+        println!("{} hashes written for each, {parts:?}", written / 2_000_000);
+        assert!(written / 2_000_000 < 2 * LEAST_PART, "{written}");
+    }
+
+    #[test]
+    fn what_comes_is_merged_with_parts_that_are_not_much_larger() {
+        let kept_parts = |counts: &[u64], added| kept_parts(counts, added, LEAST_PART);
+        assert_eq!(kept_parts(&[], 1), 0);
+        assert_eq!(kept_parts(&[LEAST_PART - 1], 1), 0);
+        assert_eq!(kept_parts(&[LEAST_PART], 1), 1);
+        assert_eq!(kept_parts(&[80_000], 10_000), 1);
+        assert_eq!(kept_parts(&[79_999], 10_000), 0);
+        assert_eq!(kept_parts(&[1 << 20, 5000, 7], 1), 2);
+        // There is no room for a fifth.
+        assert_eq!(kept_parts(&[1 << 40, 1 << 30, 1 << 20, 5000], 1), 3);
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::read::Reader;
 use crate::engine::write::Writer;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
-use crate::file::section_hashes::Hashes;
+use crate::file::section_hashes::SectionParts;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::write_window::check_patiently;
@@ -215,7 +215,7 @@ impl Input {
             return Ok(());
         };
         let mut own = Vec::new();
-        let load = |hashes: &Hashes| hashes.load(range.clone(), usize::MAX, &mut own);
+        let load = |hashes: &SectionParts| hashes.load(range.clone(), usize::MAX, &mut own);
         exempt.query(load, ())?;
         out.append(&mut own);
         Ok(())

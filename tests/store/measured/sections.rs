@@ -26,17 +26,29 @@ fn sampled_keys(store: &Store, count: usize) -> Vec<u64> {
     sampled.take(count).collect()
 }
 
-/// The hashes of a section of a closed store, by its kind.
-fn section(path: &Path, kind: u32) -> Option<BTreeSet<u64>> {
+/// The hashes of each section of a kind in a closed store.
+fn sections(path: &Path, kind: u32) -> Vec<Vec<u64>> {
     let file = std::fs::read(path).unwrap();
     let place = &file[SUPERBLOCKS[forge::newest(path)]..];
-    let layers = u32_at(place, 308) as usize;
-    let entries = place[320 + layers * 64..].chunks_exact(32);
-    let mut entries = entries.take(u32_at(place, 316) as usize);
-    let entry = entries.find(|entry| u32_at(entry, 0) == kind)?;
-    let begins = u64_at(entry, 8) as usize * 4096 + 8;
-    let hashes = file[begins..][..u64_at(entry, 16) as usize * 8].chunks_exact(8);
-    Some(hashes.map(|bytes| u64_at(bytes, 0)).collect())
+    // Layers, or one directory.
+    let tables = (u32_at(place, 308) as usize).max(1);
+    let entries = place[320 + tables * 64..].chunks_exact(32);
+    let entries = entries.take(u32_at(place, 316) as usize);
+    let own = entries.filter(|entry| u32_at(entry, 0) == kind);
+    let hashes = |entry: &[u8]| {
+        let begins = u64_at(entry, 8) as usize * 4096 + 8;
+        let hashes = file[begins..][..u64_at(entry, 16) as usize * 8].chunks_exact(8);
+        hashes.map(|bytes| u64_at(bytes, 0)).collect()
+    };
+    own.map(hashes).collect()
+}
+
+/// The hashes of all of them, none of which is there twice.
+fn section(path: &Path, kind: u32) -> Option<BTreeSet<u64>> {
+    let sections = sections(path, kind);
+    let all: BTreeSet<u64> = sections.iter().flatten().copied().collect();
+    assert_eq!(all.len(), sections.iter().map(Vec::len).sum());
+    (!sections.is_empty()).then_some(all)
 }
 
 fn options(kind: Kind) -> Options {
@@ -56,8 +68,11 @@ fn options(kind: Kind) -> Options {
 fn sampled_keys_are_in_one_section_or_the_other() {
     for kind in [Kind::Bloom, Kind::Scalable] {
         for transactional in [false, true] {
+            // In several parts, or in one.
+            let least = if transactional { 8 } else { 1 << 20 };
             let options = options(kind)
                 .transactional(transactional)
+                .least_part(least)
                 .storage(FaultStorage::without_syncs().shared());
             let (mut _folder, mut path) = place();
             let mut store = options.create(&path).unwrap();
@@ -65,6 +80,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
             let (rare, spare) = rare.split_at(3000);
             let mut spare = spare.chunks(20);
             let (mut inserted, mut lost) = (BTreeSet::new(), BTreeSet::new());
+            let mut most_parts = 0;
             let mut other = 1 << 50;
             for (round, keys) in rare.chunks(150).enumerate() {
                 // Others make the store full and wrong.
@@ -96,6 +112,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                     0 => store.checkpoint().unwrap(),
                     1 => {
                         store.close().unwrap();
+                        most_parts = most_parts.max(sections(&path, 2).len());
                         store = options.open(&path).unwrap();
                     }
                     2 => {
@@ -117,6 +134,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
             let others = (1 << 50..other).map(|number| store.hasher().mix(key(number)));
             let others: BTreeSet<u64> = others.filter(sampled).collect();
             store.close().unwrap();
+            assert_eq!(most_parts > 1, transactional, "{most_parts} parts");
             let mut both = section(&path, 2).unwrap();
             assert!(both.is_superset(&inserted) && both.len() > 100);
             let lost_ones = section(&path, 3).unwrap();
@@ -130,8 +148,66 @@ fn sampled_keys_are_in_one_section_or_the_other() {
             let measured = Options::new().open_read_only(&path).unwrap();
             let measured = measured.stats().unwrap().measured.unwrap();
             assert_eq!(measured.false_positives, lost_ones.len() as u64);
+            assert_eq!(measured.sampled, (all.len() - lost_ones.len()) as u64);
             assert_eq!(measured.one_in, 4096);
         }
+    }
+}
+
+/// Whichever part has it.
+#[test]
+fn a_sampled_key_that_was_removed_and_comes_again_counts_once() {
+    let (_folder, path) = place();
+    let options = Options::new().kind(Kind::Fingerprint).seed(SEED);
+    let options = options.measured(true).least_part(4).least_run(16);
+    let store = options.create(&path).unwrap();
+    let rare = sampled_keys(&store, 900);
+    for part in [&rare[..800], &rare[800..860], &rare[860..866]] {
+        store.insert_batch(part).unwrap();
+        store.checkpoint().unwrap();
+    }
+    let of_each = [rare[0], rare[810], rare[861]];
+    for key in of_each {
+        assert!(store.remove(key).unwrap());
+    }
+    store.checkpoint().unwrap();
+    assert_eq!(store.insert_batch(&of_each).unwrap(), [true; 3]);
+    store.insert_batch(&rare[866..]).unwrap();
+    let parts = || store.stats().unwrap().measured.unwrap().sampled;
+    assert_eq!(parts(), 866);
+    store.close().unwrap();
+    let lengths: Vec<usize> = sections(&path, 2).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [800, 100]);
+    assert_eq!(section(&path, 2).unwrap().len(), 900);
+}
+
+/// A checkpoint that only adds a part reads the others all the same: with one of them damaged, the sample says nothing.
+#[test]
+fn a_sample_with_a_damaged_part_is_given_up() {
+    let (_folder, path) = place();
+    let options = options(Kind::Bloom).least_part(4);
+    let store = options.create(&path).unwrap();
+    let rare = sampled_keys(&store, 800);
+    store.insert_batch(&rare[..700]).unwrap();
+    store.checkpoint().unwrap();
+    store.insert_batch(&rare[700..730]).unwrap();
+    store.close().unwrap();
+    assert_eq!(sections(&path, 2).len(), 2);
+    for part in 0..2 {
+        let (_other, left) = image(&path);
+        let file = std::fs::read(&left).unwrap();
+        let entry = SUPERBLOCKS[forge::newest(&left)] + 320 + 64 + 32 * part;
+        let begins = u64_at(&file, entry + 8) as usize * 4096;
+        forge::patch(&left, begins + 8, &[0xEE; 8]);
+        let reader = Options::new().open_read_only(&left).unwrap();
+        assert_eq!(reader.verify().unwrap().sections.len(), 1);
+        assert_eq!(reader.stats().unwrap().measured, None);
+        drop(reader);
+        let gives_up = options.clone().on_damage(OnDamage::Seen);
+        let store = gives_up.open(&left).unwrap();
+        store.insert_batch(&rare[730..]).unwrap();
+        store.close().unwrap();
+        assert_eq!(sections(&left, 2).len(), 0, "part {part}");
     }
 }
 
