@@ -23,16 +23,8 @@ impl Store {
         self.read(stats::stats)
     }
 
-    /// Returns [`Stats::buffer_bytes`] alone, in a few nanoseconds.
-    ///
-    /// # Errors
-    /// If the shared memory can't be read.
-    pub fn buffer_bytes(&self) -> Result<u64> {
-        self.read(stats::buffer_bytes)
-    }
-
-    /// Returns how many keys there are and how many there may be. Takes about ten nanoseconds, cheap enough to call
-    /// after each batch in order to create a larger store in time.
+    /// Returns how many keys there are and how many there may be, and what memory the write buffers take. Takes about ten
+    /// nanoseconds, cheap enough to call after each batch in order to create a larger store in time.
     ///
     /// # Errors
     /// The same as [`stats`](Self::stats).

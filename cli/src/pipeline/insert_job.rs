@@ -151,7 +151,7 @@ pub fn claim_all(
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
     let sweeps = (claims.sieve.sweeps(), claims.sieve.most_keys());
-    let buffer_bytes = claims.store.buffer_bytes()?;
+    let buffer_bytes = claims.store.fullness()?.buffer_bytes;
     // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
         store.close()?;

@@ -17,6 +17,8 @@ pub struct Fullness {
     /// false-positive rate stays within its bound. The limit is the store's capacity or what it may grow to; for a store
     /// that grows in layers, the point where 64-bit hashes end its growth.
     pub limit: u64,
+    /// Bytes of memory that write buffers take now, as in [`Stats`](crate::Stats::buffer_bytes).
+    pub buffer_bytes: u64,
 }
 
 impl Fullness {
@@ -61,6 +63,7 @@ impl<'a> KeyCounter<'a> {
         Fullness {
             keys: view.keys(),
             limit: self.file.key_limit,
+            buffer_bytes: view.buffer_bytes(),
         }
     }
 }

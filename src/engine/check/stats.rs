@@ -140,12 +140,6 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
     collector.collect(Writer::of(engine).named_commits()?)
 }
 
-/// Returns the bytes of memory that write buffers take now.
-pub(crate) fn buffer_bytes(engine: &Engine) -> Result<u64> {
-    engine.handle.check_usable()?;
-    Ok(engine.views.current()?.buffer_bytes())
-}
-
 fn runs_of(superblock: &Superblock) -> Vec<RunStats> {
     let oldest = superblock.directory.iter().map(|oldest| RunStats {
         added: oldest.keys,
