@@ -67,7 +67,7 @@ pub(crate) fn collect<T>(
     let mut done = Vec::with_capacity(keys);
     match work(&mut done) {
         Ok(()) => {
-            debug_assert!(done.len() <= keys, "more answers than keys");
+            assert!(done.len() <= keys, "more answers than keys");
             Ok(done)
         }
         Err(error) => Err(BatchError {

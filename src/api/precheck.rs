@@ -157,6 +157,7 @@ impl Precheck {
             let (reader, range) = (Reader::of(engine), range.clone());
             reader.contains_ahead(&keys, range, &mut self.ahead, &mut found)
         })?;
+        assert_eq!(found.len(), range.len(), "an answer for each key");
         Ok(found)
     }
 
@@ -165,6 +166,12 @@ impl Precheck {
     /// # Panics
     /// If there is no key at one of the places.
     pub fn select(&self, places: &[usize]) -> Precheck {
+        // Whether anything was looked at or not.
+        assert!(
+            places.iter().all(|place| *place < self.keys),
+            "{places:?} of {}",
+            self.keys
+        );
         let ahead = self.ahead.as_ref().and_then(|ahead| ahead.select(places));
         let keys = places.len();
         Precheck { keys, ahead }

@@ -150,6 +150,8 @@ impl<'s, T> Sieve<'s, T> {
     pub fn push(&mut self, key: HashedKey, item: T) {
         self.keys.push(key);
         self.items.push_back(item);
+        // A verdict goes to the item of its own key.
+        debug_assert_eq!(self.items.len(), self.keys.len() - self.done);
     }
 
     /// Returns how many keys wait for their verdicts.
@@ -342,6 +344,8 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Hands out the answers for the next keys, and opens the next window after the last key of this one.
     fn hand_out<A>(&mut self, answers: Vec<A>, each: &mut impl FnMut(T, A)) {
+        // Each answer goes to the item of its own key, and none is left for a key of the next window.
+        assert_eq!(self.items.len(), self.keys.len() - self.done);
         assert!(answers.len() <= self.items.len(), "more answers than keys");
         self.done += answers.len();
         for (item, answer) in self.items.drain(..answers.len()).zip(answers) {

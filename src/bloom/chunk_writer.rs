@@ -90,6 +90,8 @@ impl<'a> ChunkWriter<'a> {
     pub(crate) fn write_intent(&mut self, pages: Range<u64>) -> Result<()> {
         // One that names no page would replace the one before the last, whose pages may be torn.
         assert!(pages.start < pages.end, "{pages:?}");
+        // It takes the place of the one before the last: the last must be on the disk by then.
+        assert!(self.is_durable, "two intents at once");
         let intent = Intent {
             generation: self.task.generation,
             sequence: self.next_intent,

@@ -74,6 +74,10 @@ impl LayerPlan {
             true => model.capacity,
             false => Plan::most_keys(pages, model.probes, fpr)?.capacity,
         };
+        assert!(
+            pages > 0 && capacity > 0,
+            "{pages} pages for {capacity} keys"
+        );
         let header = Header {
             capacity,
             fpr,

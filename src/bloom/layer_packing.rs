@@ -30,6 +30,7 @@ pub(crate) struct Group {
 /// of it.
 pub(crate) fn pack(mut parts: Vec<Part>) -> Vec<Group> {
     parts.retain(|part| part.layer.keys > 0);
+    let count = parts.len();
     // Stable sort: of equal layers, those of the first input come first.
     parts.sort_by_key(|part| std::cmp::Reverse((part.layer.pages, part.layer.keys)));
     let mut groups: Vec<Group> = Vec::new();
@@ -50,6 +51,11 @@ pub(crate) fn pack(mut parts: Vec<Part>) -> Vec<Group> {
         }
     }
     groups.sort_by_key(|group| group.capacity);
+    // The keys of a layer that is in no group would be lost (I1).
+    assert_eq!(
+        groups.iter().map(|group| group.parts.len()).sum::<usize>(),
+        count
+    );
     // The pages of a part are folded onto those of the group.
     let folds = |group: &Group, part: &Part| part.layer.pages.is_multiple_of(group.pages);
     let all_fold = |group: &Group| group.parts.iter().all(|part| folds(group, part));

@@ -70,6 +70,8 @@ impl Occupied {
     }
 
     pub(crate) fn result(&self) -> LayerOccupancy {
+        // One that came twice would stand for keys that are not there.
+        assert!(self.good <= self.pages, "{} of {}", self.good, self.pages);
         let good = self.good.max(1) as f64;
         let keys = self
             .cell

@@ -31,6 +31,8 @@ pub(crate) fn rewrite_damaged(
 
 fn rewrite(scan: LayerScan<'_>, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {
     let layer = &scan.layers[damage.layer as usize];
+    // Behind the layer lie pages that are whole.
+    assert!(damage.page < layer.pages, "{damage:?}");
     let number = layer.first_page + damage.page;
     let mut bytes = [0; PAGE_BYTES];
     let header = &scan.file.header;

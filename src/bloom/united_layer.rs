@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::bloom::page;
 use crate::bloom::page_merge;
 use crate::file::Layer;
-use crate::page::{PAYLOAD_BITS, count_bits};
+use crate::page::{PAGE_BYTES, PAYLOAD_BITS, count_bits};
 use crate::sizing::{hash_floor, keys_from_bits_set};
 
 /// A layer whose pages are united one after another, and what they hold so far.
@@ -32,6 +32,7 @@ impl UnitedLayer {
 
     /// Takes note of a page that is complete, and returns its occupancy.
     pub(crate) fn note(&mut self, page: &[u8]) -> u32 {
+        assert_eq!(page.len(), PAGE_BYTES);
         let occupancy = count_bits(page);
         self.bits += u64::from(occupancy);
         self.rates += page::rate(page, self.layer.probes);

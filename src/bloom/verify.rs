@@ -114,6 +114,8 @@ impl LayerScan<'_> {
         mut good: impl FnMut(Look<'_>),
         mut bad: impl FnMut(Damage, u64) -> Result<u64>,
     ) -> Result<()> {
+        // A layer that is not mapped would not be read, and its damage not told (I6).
+        assert_eq!(self.mapped.len(), self.layers.len());
         let window = self.shared.window();
         let cell = self.file.header.kind.cell();
         for ((index, held), layer) in (0..).zip(self.mapped).zip(self.layers) {
@@ -147,10 +149,13 @@ impl LayerScan<'_> {
                                 page: number - layer.first_page,
                                 keys: layer.keys_a_page(),
                             };
-                            number += match window.holds(number) {
+                            let handled = match window.holds(number) {
                                 true => 1,
                                 false => bad(damage, end - number)?,
                             };
+                            // None is passed over, and none comes twice.
+                            assert!((1..=end - number).contains(&handled), "{handled}");
+                            number += handled;
                         }
                     }
                 }

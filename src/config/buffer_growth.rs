@@ -60,6 +60,8 @@ impl SizeRule {
         current: u64,
         free: impl FnOnce() -> u64,
     ) -> u64 {
+        // Sizes that a session can't have were refused when it began.
+        assert!(sizes.least <= sizes.most, "{sizes:?}");
         let step = match self.writes {
             CheckpointWrites::ChangedPages => current.saturating_mul(GROWTH_STEP),
             CheckpointWrites::Runs if self.is_small(sizes, current) => {

@@ -74,6 +74,11 @@ pub(crate) fn begin<'a>(
     closed: &'a ClosedLog<'a>,
     held: &'a HeldPages<'a>,
 ) -> Result<Box<dyn PageCheckpoint + 'a>> {
+    // A cut names a layer wherever there are layers, and the summary was compared with the superblock.
+    assert_ne!(
+        closed.cut.layer.is_some(),
+        closed.meta.superblock.directory.is_some()
+    );
     Ok(match closed.access.file.header.kind {
         Kind::Bloom | Kind::Scalable => Box::new(BloomCheckpoint::begin(closed, held.layers)?),
         Kind::Counting => Box::new(CountingCheckpoint::begin(closed, held.layers)?),

@@ -12,7 +12,7 @@ use crate::file::{DirectoryRef, Header, Layer, Section, Superblock};
 use crate::fingerprint::segment::plan::FingerprintPlan;
 use crate::generation::sampling::rarity_for;
 use crate::page::{Kind, PAGE_BYTES};
-use crate::sizing::{Growth, Plan};
+use crate::sizing::{Growth, PAGE_BITS, Plan};
 
 /// The sequence of the superblock that a store begins with.
 const FIRST_SEQUENCE: u64 = 1;
@@ -35,10 +35,7 @@ pub(crate) fn design(
         capacity: 0,
         fpr: 0.0,
         bits: 0,
-        seed: match options.seed {
-            Some(seed) => seed,
-            None => random()?,
-        },
+        seed: options.seed.map_or_else(random, Ok)?,
         store_id: random()?,
         created: now(),
         growth: 0,
@@ -73,6 +70,8 @@ pub(crate) fn design(
             header.bits = plan.space.count();
         }
     }
+    // A header that a reader refuses must not be written.
+    assert!(header.capacity > 0 && header.fpr > 0.0 && header.fpr < 1.0);
     let mut superblock = first_superblock(layers);
     superblock.directory = header.space().map(|_| DirectoryRef::empty());
     Ok((header, superblock))
@@ -91,6 +90,7 @@ pub(crate) fn first_sample(header: &Header, superblock: &Superblock) -> Result<O
         (None, Some(layer)) => (layer.capacity, layer.pages),
         (None, None) => (header.capacity, fingerprint_pages(header)),
     };
+    assert!(capacity > 0 && pages > 0, "a sample of nothing");
     let rarity = rarity_for(capacity, pages.saturating_mul(PAGE_BYTES as u64));
     Ok(Some(Section::empty_sample(rarity)))
 }
@@ -120,10 +120,13 @@ pub(crate) fn now() -> u64 {
 
 /// Returns the layer of a new store of fixed capacity.
 pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
-    match kind {
+    let layer = match kind {
         Kind::Counting => layer_behind(plan),
         _ => Layer::after(None, plan),
-    }
+    };
+    // The header counts them too.
+    assert_eq!(layer.pages * PAGE_BITS, plan.bits());
+    layer
 }
 
 /// Refuses a transactional store of a kind that can't be transactional.

@@ -28,6 +28,12 @@ pub(crate) fn expect_mergeable(store: StillFile<'_>) -> Result<()> {
 
 /// Refuses stores of one kind whose pages don't fit together.
 pub(crate) fn check_fit(stores: &[StillFile<'_>]) -> Result<()> {
+    // The first one's kind speaks for all.
+    assert!(
+        stores
+            .iter()
+            .all(|store| store.header.kind == stores[0].header.kind)
+    );
     match stores[0].header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Counting => layer_merge::check_fit(stores),
         Kind::Fingerprint => check_comparable(stores),

@@ -70,6 +70,8 @@ impl Filter {
         let Some(space) = header.space() else {
             let held = held.map_or(&[][..], Self::layers);
             let layers = bloom::map_layers(file, path, superblock, binding, held)?;
+            // The keys of a layer that isn't probed would be lost (I1).
+            assert_eq!(layers.len(), superblock.layers.len());
             return Ok(Self::Bloom(layers));
         };
         let held = match held {
@@ -157,6 +159,7 @@ impl Filter {
         rest: &mut SelectionVector,
         found: &mut [bool],
     ) -> Result<(), NeedsPointLookup> {
+        debug_assert!(hashes.len() <= found.len(), "an answer for each key");
         match self {
             Self::Bloom(layers) => bloom::probe_layers(layers, context, hashes, rest, found),
             Self::Fingerprint(segments) => {

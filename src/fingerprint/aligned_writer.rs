@@ -43,6 +43,7 @@ impl<'a> AlignedWriter<'a> {
         }
         // What waits ends behind the old part, so nothing waits for this.
         if offset + bytes.len() as u64 <= self.length {
+            assert!(self.pending.is_empty());
             return (self.write_at)(bytes, offset);
         }
         if !self.pending.is_empty() {

@@ -87,6 +87,10 @@ impl<'a> CarriedSegments<'a> {
                 got: pages,
             });
         }
+        // A run without its directory would be no part of the copy.
+        assert_eq!(self.runs.len(), self.directories.len());
+        // What is carried is looked for by halves.
+        assert!(self.carried.is_sorted_by(|one, next| one < next));
         let indices = 0..self.segments.len();
         let kept = indices.filter(|index| self.carried.binary_search(index).is_err());
         let kept = kept.map(|index| self.segments[index].0).collect();

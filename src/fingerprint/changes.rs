@@ -167,6 +167,7 @@ fn join(records: &mut Vec<Records>) {
         }
         is_same
     });
+    debug_assert!(records.is_sorted_by(|one, next| one.canonical < next.canonical));
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl<'a> FingerprintList<'a> {
     /// Passes the next fingerprint. Returns how many pages were read for that.
     #[inline]
     pub(crate) fn pass(&mut self) -> Result<u64> {
+        debug_assert!(self.at < self.list.len(), "none is next");
         self.at += 1;
         match self.at < self.list.len() {
             true => Ok(0),

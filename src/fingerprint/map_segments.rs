@@ -126,7 +126,14 @@ impl Opening<'_> {
         let map = self.file.map(0, whole);
         // With less address space, without the pages that later directories may have.
         let map = map.or_else(|_| self.file.map(0, end));
-        Ok(Arc::new(map.map_err(failed)?))
+        let map = map.map_err(failed)?;
+        // Look-ups compare a place with the map's length alone.
+        assert!(
+            map.len() as u64 * 8 >= end,
+            "{} words up to {end}",
+            map.len()
+        );
+        Ok(Arc::new(map))
     }
 }
 

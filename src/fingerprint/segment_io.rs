@@ -15,7 +15,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges, PassIo};
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
-use crate::page::Binding;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::page_io::PageAccess;
 
 /// Where new segments go.
@@ -51,6 +51,8 @@ impl<'a, 'p> SegmentWriter<'a, 'p> {
         let draft_pages = draft.pages_in_file();
         let first_page = take(self.access, &mut self.room, draft_pages)?;
         let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
+        // Behind them lies room that is not this segment's (I5).
+        assert_eq!(bytes.len() as u64, draft_pages * PAGE_BYTES as u64);
         self.pages.write(&bytes, page_offset(first_page))?;
         self.access.state.note_written(draft_pages);
         Ok((segment, bytes))

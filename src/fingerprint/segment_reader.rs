@@ -88,6 +88,8 @@ impl<'a> SegmentReader<'a> {
         bytes: &[u8],
     ) -> Result<()> {
         let image = Image::of(self.binding, *segment, end, bytes);
+        // With more or fewer pages nothing would be checked.
+        assert!(image.is_some(), "{segment:?} in {} bytes", bytes.len());
         match image.map(|image| image.check_headers()) {
             Some(Err(fault)) => Err(Error::Format {
                 path: self.path.to_owned(),

@@ -232,6 +232,8 @@ fn new_buffer(
     number: u64,
     make: fn(&Folder, &Path, u64, u64) -> io::Result<Buffer>,
 ) -> Result<Buffer> {
+    // 0 is the number of a buffer that was made ahead and has no generation yet.
+    assert!(number > 0);
     if !shared {
         let made = Buffer::private(bytes, number);
         return made.map_err(|error| Error::io("reserve memory for", store, error));

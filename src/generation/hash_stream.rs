@@ -67,6 +67,8 @@ impl KeyStream<'_> {
                 sort_nearly_sorted(out, by);
             }
             KeySource::Sorted(keys) => {
+                // Where a range begins is looked for by halves.
+                debug_assert!(keys.is_sorted());
                 out.extend_from_slice(within(keys, &hashes, |hash| *hash));
                 out.dedup();
             }
@@ -87,6 +89,7 @@ impl KeyStream<'_> {
                     Ok(())
                 };
                 let found = self.window.items(&hashes, *count, |hash| *hash, read)?;
+                debug_assert!(found.is_sorted_by(|one, next| one < next), "each once");
                 out.extend_from_slice(found);
             }
         }

@@ -94,6 +94,8 @@ impl Generation {
             return Ok(log);
         }
         let opened = Arc::new(open()?);
+        // What is appended to it is what this buffer has (I3).
+        assert_eq!(opened.generation, self.number());
         Ok(self.log.get_or_init(|| opened))
     }
 
@@ -130,6 +132,8 @@ impl Generation {
         scratch: &mut Vec<u8>,
         write: impl FnOnce(&mut LogWriter<'_>) -> Result<()>,
     ) -> Result<()> {
+        // Where another generation's records end says nothing of this log.
+        assert_eq!(log.generation, self.number());
         let mut next = *at;
         let mut writer = LogWriter {
             log,

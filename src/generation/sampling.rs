@@ -48,11 +48,14 @@ pub(crate) struct FprSample {
 }
 
 fn mask_of(rarity: u32) -> u64 {
+    // With 0 each key would be sampled. A superblock that says so was refused.
+    assert!((1..=MAX_RARITY).contains(&rarity), "{rarity}");
     (1 << rarity) - 1
 }
 
 /// Returns how rare sampled keys must be in a filter of `bytes` bytes for `capacity` keys.
 pub(crate) fn rarity_for(capacity: u64, bytes: u64) -> u32 {
+    assert!(bytes > 0, "a filter without pages");
     let share =
         |rarity: u32| HASH_BYTES * capacity as f64 / 2_f64.powi(rarity as i32) / bytes as f64;
     (LEAST_RARITY..MAX_RARITY)

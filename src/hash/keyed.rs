@@ -36,6 +36,7 @@ impl HashedKey {
     #[must_use]
     pub fn shard(self, shards: NonZero<u32>) -> u32 {
         let mixed = u128::from(finalise(self.0 ^ SHARD_SALT));
+        debug_assert!((mixed * u128::from(shards.get())) >> 64 < u128::from(shards.get()));
         // Below `shards`, so it fits.
         ((mixed * u128::from(shards.get())) >> 64) as u32
     }

@@ -122,6 +122,7 @@ impl<'b> ClosedKeys<'b> {
             });
             // Without branches: half of them would be mispredicted.
             sort_slots(&mut kept);
+            debug_assert!(count <= SLOTS && kept[count..].iter().all(|hash| *hash == u64::MAX));
             added.extend_from_slice(&kept);
             added.truncate(added.len() - (SLOTS - count));
             if goes {

@@ -172,6 +172,8 @@ impl Buffer {
 
     fn begin(region: Region, shape: Shape, generation: u64) -> Self {
         assert_eq!(region.words().len() as u64, shape.words());
+        // A state names a transaction, in 16 bits, and a hash has a home.
+        assert!(shape.transactions <= MOST_TRANSACTIONS && shape.homes > 0);
         let buffer = Self {
             region,
             generation,

@@ -20,7 +20,8 @@ impl<'a> Counted<'a> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a thread that was not counted");
     }
 }
 
@@ -55,7 +56,7 @@ impl CheckpointState {
     /// Sets whether a checkpoint is running. The caller excludes other threads.
     pub(crate) fn set_running(&self, is_running: bool) {
         let was_running = self.is_running.load(Ordering::Relaxed);
-        debug_assert!(was_running != is_running, "two checkpoints at once");
+        assert!(was_running != is_running, "two checkpoints at once");
         self.is_running.store(is_running, Ordering::Release);
     }
 

@@ -242,6 +242,8 @@ impl Coordination {
             (checkpointed..=checkpointed + 1).contains(&active),
             "{checkpointed} {active}"
         );
+        // Generations count from 1: 0 would say that a log before the first is due.
+        assert!(checkpointed > 0);
         assert!(sizes.least <= sizes.most, "{sizes:?}");
         let (low, high) = halves(store_id);
         self.set(Word::Device, file.device);
@@ -447,6 +449,7 @@ impl Coordination {
     }
 
     pub(crate) fn slot(&self, index: usize) -> HandleSlot<'_> {
+        debug_assert!(index < MAX_HANDLES, "words behind the last slot: {index}");
         let from = FIRST_SLOT + index * SLOT_WORDS;
         HandleSlot::new(&self.region.words()[from..from + SLOT_WORDS])
     }

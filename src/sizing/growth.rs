@@ -123,6 +123,7 @@ impl Growth {
                 break;
             }
         }
+        assert!(room >= keys, "{room} for {keys} keys below the limit");
         Ok(layers)
     }
 

@@ -26,6 +26,7 @@ pub struct Interval {
 
 impl Interval {
     fn scaled(self, factor: f64) -> Self {
+        assert!(factor > 0.0, "the ends would change places");
         Self {
             estimate: self.estimate * factor,
             low: self.low * factor,

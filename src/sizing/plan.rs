@@ -336,10 +336,14 @@ impl Cell {
             !above_floor(keys, fpr) || self.expected_rate(keys, pages, probes) > fpr
         });
         match first_too_many {
-            Some(keys) if keys > 1 => Ok(Plan {
-                target: fpr,
-                ..self.plan_for_layout(keys - 1, pages, probes)?
-            }),
+            Some(keys) if keys > 1 => {
+                let most = self.plan_for_layout(keys - 1, pages, probes)?;
+                debug_assert!(most.fpr <= fpr, "{most:?}");
+                Ok(Plan {
+                    target: fpr,
+                    ..most
+                })
+            }
             _ => Err(SizingError::TooSmall {
                 bytes: one.bytes(),
                 least: one.bytes().saturating_add(PAGE_BYTES),
@@ -349,6 +353,7 @@ impl Cell {
 
     fn best(self, capacity: u64, pages: u64) -> Plan {
         let Best { probes, rate } = Best::find(self, capacity, pages, None);
+        assert!((1..=MAX_PAGES).contains(&pages), "{pages} pages");
         assert!((1..=MAX_PROBES).contains(&probes), "{probes}");
         Plan {
             cell: self,

@@ -55,6 +55,7 @@ pub(super) struct Runs {
 
 impl Runs {
     pub(super) fn new(cell: Cell, probes: u32) -> Self {
+        debug_assert!(probes > 0, "a key that sets nothing");
         let length = cell.run_length(probes);
         let cells = cell.per_page() as f64;
         let lines = match cell {

@@ -318,6 +318,8 @@ impl AtomicFile {
 
     /// Does the same for a file whose name becomes durable when it is first opened, and hands on the open-close lock.
     pub(crate) fn name(mut self) -> Result<OpenCloseLock> {
+        // Without its lock, another creator would take it for a leftover, and remove it.
+        assert!(self.gate.is_some(), "a file that has its name");
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
         if self.is_in_place {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, to_record};
+use crate::file::layout::PAGE_LIMIT;
 use crate::page::PAGE_BYTES;
 use crate::storefile::atomic_file::AtomicFile;
 use crate::storefile::page_scan::READ_PAGES;
@@ -51,6 +52,10 @@ impl<'a> DeltaOutput<'a> {
     }
 
     pub(crate) fn put_page(&mut self, number: u64, page: &[u8]) -> Result<()> {
+        assert!(
+            number < PAGE_LIMIT,
+            "a record that no reader takes: {number}"
+        );
         let mut record = [0; PAGE_BYTES];
         record.copy_from_slice(page);
         to_record(number, &mut record);

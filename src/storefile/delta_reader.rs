@@ -89,6 +89,8 @@ impl<'a> Delta<'a> {
                 pages.start += count;
             }
         }
+        // Pages and sections leave nothing unread before the end mark, whose CRC is over all of them.
+        assert_eq!(offset, self.header.end_offset());
         let mut end = [0; END_BYTES];
         self.read(&mut end, self.header.end_offset())?;
         let checked = self.header.check_end(&end, content);

@@ -20,6 +20,7 @@ use crate::storefile::store_file::StoreFile;
 use crate::sys::storage::{StorageFile, read_exact_at};
 use crate::sys::{FileId, Map};
 use crate::wal::LogFile;
+use crate::wal::file::RECORDS_OFFSET;
 
 /// How long a handle that looks up keys goes on without a look at the name.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
@@ -75,6 +76,8 @@ impl FileWatch {
     pub(crate) fn of(file: &Arc<dyn StorageFile>, place: &Place) -> Result<Self> {
         let failed = |error| Error::io("map the superblocks of", place, error);
         let front = file.map(0, PAGES_OFFSET).map_err(failed)?;
+        // Both superblocks begin in it.
+        assert_eq!(front.len() as u64 * 8, PAGES_OFFSET);
         let mut watch = Self {
             file: Arc::clone(file),
             front,
@@ -108,6 +111,8 @@ impl FileWatch {
 
     /// Keeps what lies behind the end of the log that the handle has read. The caller keeps writers from opening the store.
     pub(crate) fn note_log(&mut self, log: &Arc<LogFile>, end: u64) -> Result<()> {
+        // What is compared lies behind its records, and the note in its head changes.
+        assert!(end >= RECORDS_OFFSET, "{end}");
         self.log = Some(LogEnding {
             log: Arc::clone(log),
             end,

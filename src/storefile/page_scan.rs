@@ -46,6 +46,7 @@ impl<'a> Pages<'a> {
                 false => data.start / page..data.end.div_ceil(page),
             };
         }
+        assert!(number < end, "{number} of {end}");
         let pages = self.data.start.min(end).saturating_sub(number);
         if pages > 0 && !page::is_blank(self.page(number, number + 1)?) {
             self.data = number..end;

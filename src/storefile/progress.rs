@@ -32,6 +32,7 @@ impl<'a> Watched<'a> {
 
     /// Records that `done` bytes are done in total.
     pub(crate) fn at(&mut self, done: u64) -> Result<()> {
+        debug_assert!(done >= self.progress.done, "progress goes on");
         self.progress.done = done.min(self.progress.total);
         match (self.watch)(self.progress) {
             ControlFlow::Continue(()) => Ok(()),

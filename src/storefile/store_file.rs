@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::layout::{
-    INTENT_OFFSETS, PAGE_LIMIT, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset,
+    INTENT_OFFSETS, MAX_COUNTER, PAGE_LIMIT, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset,
 };
 use crate::file::{FormatError, Header, Intent, Superblock};
 use crate::page::PAGE_BYTES;
@@ -111,6 +111,8 @@ impl StoreFile {
 
     /// Writes an intent to its place, not durably.
     pub(crate) fn write_intent(&self, intent: &Intent) -> Result<()> {
+        // Whatever it says, it takes the place of one that names pages that may be torn.
+        assert!(intent.pages.start < intent.pages.end, "{intent:?}");
         let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
         write_all_at(&*self.raw, &intent.encode(&self.header), offset)
             .map_err(|error| Error::io("write pages of", &self.place, error))
@@ -124,6 +126,8 @@ impl StoreFile {
         assert!(directory.is_some_and(|named| named.version <= superblock.sequence));
         self.sync("sync the pages of")?;
         self.write_superblock(&superblock)?;
+        // Both places name the directory, so that what neither names is free.
+        assert!(superblock.sequence < MAX_COUNTER);
         let again = Superblock {
             sequence: superblock.sequence + 1,
             ..superblock

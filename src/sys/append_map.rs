@@ -93,6 +93,8 @@ impl Appending {
             maps.none = true;
             return None;
         };
+        // Another thread stores through the longest one that it has found.
+        assert!(maps.all.iter().all(|held| held.len() <= map.len()));
         maps.all.push(Box::new(map));
         let last = maps.all.last_mut()?;
         self.map.store(&raw mut **last, Ordering::Release);

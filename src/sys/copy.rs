@@ -36,6 +36,11 @@ pub(crate) fn copy(
             linux::Copied::UpTo(at) => done = at,
         }
     }
+    // What is skipped would be zeros in the copy.
+    assert!(
+        (range.start..=range.end).contains(&done),
+        "{done} of {range:?}"
+    );
     to.set_length(range.end)?;
     copy_plainly(from, to, done..range.end, each)?;
     Ok(false)

@@ -199,6 +199,7 @@ impl Map {
     /// Panics if they are not all in the map.
     pub(crate) fn words_of_copy<const N: usize>(&self, from: usize, copy: &[u8]) -> Words<'_, N> {
         const { assert!(N <= BLANK) };
+        debug_assert_eq!(copy.len(), N * 8, "of the very words");
         // Anything but zeros is not a hole and never becomes one.
         if self.spares_holes() && copy.iter().all(|byte| *byte == 0) {
             let (zeros, _) = ZEROS.split_first_chunk().expect("at most 512");

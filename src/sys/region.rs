@@ -209,6 +209,7 @@ fn have_in_memory(raw: &MmapRaw) {
 const HUGE_PAGE: usize = 2 << 20;
 
 fn write_zeros(file: &File, from: usize, to: usize) -> io::Result<()> {
+    assert!(from <= to, "{from}..{to}");
     let zeros = vec![0; HUGE_PAGE.min(to - from)];
     let mut file = file;
     io::Seek::seek(&mut file, io::SeekFrom::Start(from as u64))?;

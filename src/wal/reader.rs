@@ -52,6 +52,8 @@ impl<'a> LogReader<'a> {
     /// Resumes behind the known part of the log: reads from `offset`, trusts everything up to `tail`, and continues the
     /// chain there.
     pub(crate) fn resume(log: &'a LogFile, offset: u64, tail: LogEnd) -> Result<Self> {
+        // Before the first record lie bytes that no record checks.
+        assert!(offset >= RECORDS_OFFSET, "{offset}");
         Ok(Self {
             end: offset,
             previous: tail.previous,
@@ -179,6 +181,7 @@ impl<'a> LogReader<'a> {
 
     /// Returns `count` bytes from `offset`, at most one window; `None` if the file ends before that.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
+        debug_assert!(count <= WINDOW, "{count} bytes at once");
         if offset + count as u64 > self.length {
             return Ok(None);
         }

@@ -142,6 +142,8 @@ impl Applying<'_> {
 
     /// Turns the copy, whose pages are durable, back into a store.
     fn finish(&self, header: &Header, superblock: &Superblock) -> Result<()> {
+        // A mark counts beside the superblock of its own moment alone.
+        assert_eq!(superblock.generation, self.delta.header.to.generation);
         let digest = self.delta.header.to.digest;
         let front = front(header, superblock, digest);
         let first = (SUPERBLOCK_OFFSETS[0] - INTENT_OFFSETS[0]) as usize;
@@ -273,6 +275,8 @@ impl Applying<'_> {
 
     /// Extends the copy to its future length. Removes what may lie behind its layers.
     fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
+        // A delta has each layer of its copy in the same place, and a directory takes the place of another.
+        assert_eq!(old.directory.is_some(), new.directory.is_some());
         let length = self.length()?;
         let old = old.end_offset();
         // Keep the longer of both lengths until the copy can no longer be taken for the old one.

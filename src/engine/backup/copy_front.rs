@@ -20,6 +20,9 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
         put(REUSED_OFFSET, &store.set_version().to_le_bytes());
     }
     let both = superblocks_of(store);
+    // Each spares the other, and the second is the newer one.
+    assert_ne!(both[0].slot(), both[1].slot());
+    assert!(both[0].sequence < both[1].sequence);
     for superblock in &both {
         let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
         put(offset, &superblock.encode(header));

@@ -13,7 +13,7 @@ use crate::generation::log_summary::scan;
 use crate::shm::locks::OpenCloseLock;
 use crate::storefile::meta::identify;
 use crate::sys::storage::write_all_at;
-use crate::wal::file::sync_parent;
+use crate::wal::file::{RECORDS_OFFSET, sync_parent};
 use crate::wal::note::Note;
 use crate::wal::{Cut, LogError, LogFile, LogWriter, log_path};
 
@@ -165,6 +165,8 @@ impl Repair<'_> {
     /// Ends a log where a damaged record begins. The records after it can't be trusted without it, so zeros overwrite
     /// them.
     fn cut_off(&self, log: &Path, offset: u64) -> Result<u64> {
+        // The head says whose log it is, and stays.
+        assert!(offset >= RECORDS_OFFSET, "{offset}");
         let failed = |error| Error::io("cut off", log, error);
         let file = self.options.storage.open(log, true).map_err(failed)?;
         let length = file.length().map_err(failed)?;

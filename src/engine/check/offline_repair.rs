@@ -209,12 +209,17 @@ impl Repair<'_> {
             let mut pages = Pages::new(self.file, self.path);
             let (mut at, mut holes) = (layer.first_page, 0);
             while at < layer.end_page() {
+                let before = at;
                 let hole = pages.hole(at, layer.end_page())?;
                 holes += hole;
                 at = match hole {
                     0 => pages.end_of_data(at, layer.end_page()),
                     _ => at + hole,
                 };
+                assert!(
+                    before < at && at <= layer.end_page(),
+                    "from {before} to {at}"
+                );
             }
             if holes > MOST_LISTED {
                 layer.all_written = false;

@@ -157,6 +157,8 @@ fn runs_of(superblock: &Superblock) -> Vec<RunStats> {
             due: run.draining().map_or(0, rest),
         }
     });
+    // Runs stand above an oldest one, whose fingerprints theirs are told from.
+    debug_assert!(superblock.directory.is_some() || superblock.runs().is_empty());
     oldest.chain(younger).collect()
 }
 

@@ -117,6 +117,15 @@ impl<'a> Checker<'a> {
         }
         let pages = self.pages_of(&view);
         let found = filter::verify(pages, &meta, each)?;
+        // A page that is counted twice hides one that nothing has read.
+        assert!(
+            found.blank <= found.pages,
+            "{} of {}",
+            found.blank,
+            found.pages
+        );
+        // The kind has either layers or segments, and each says what is wrong with its own pages.
+        assert!(found.layers.is_empty() || found.segments.is_empty());
         Ok(VerifyReport {
             pages: found.pages,
             blank: found.blank,

@@ -106,9 +106,13 @@ impl LogApplier<'_> {
             taken: &pages.taken(),
         };
         let sections = rewrite.after(log, added, pages.inserted())?;
+        // A superblock names one of each kind, in this order. What names two must not be written for.
+        assert!(sections.is_sorted_by(|one, next| one.kind < next.kind));
         pages.write(&sections)?;
         let before = meta.superblock.sequence;
         let published = pages.publish(superblock_after(&closed, sections)?)?;
+        // Only after this superblock may the log go.
+        assert_eq!(published.generation, log.generation + 1);
         assert!(published.sequence > before, "{before}, {published:?}");
         Ok(published)
     }

@@ -215,6 +215,8 @@ impl<'a> Checkpointer<'a> {
             return Ok(None);
         }
         assert!(self.handle.access != Access::Shared || one_process.is_some());
+        // The file of a handle that reads is not its own to change (I5).
+        assert!(self.handle.writes(), "a checkpoint by a reader");
         let process = u64::from(std::process::id());
         self.shared.set_checkpointer(process);
         self.state.set_running(true);
@@ -288,6 +290,8 @@ impl<'a> Checkpointer<'a> {
         let Some(compaction) = filter::compaction(self.applier().access) else {
             return Ok(());
         };
+        // It writes pages, as a checkpoint does (I5).
+        assert!(self.handle.writes(), "pages moved by a reader");
         let held_off = self.hold_off()?;
         let compacted = compaction.run();
         match compacted {

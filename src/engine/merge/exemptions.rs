@@ -42,6 +42,9 @@ pub(crate) fn keep(
         for input in inputs {
             input.load_exempt(first..=last_hash_below(part + 1, parts), &mut hashes)?;
         }
+        // One of another part would come twice.
+        let range = first..=last_hash_below(part + 1, parts);
+        assert!(hashes.iter().all(|hash| range.contains(hash)), "{range:x?}");
         hashes.sort_unstable();
         hashes.dedup();
         let mut kept = Vec::with_capacity(hashes.len());

@@ -54,6 +54,8 @@ impl<'a, 'w> ListedMerge<'a, 'w> {
         drop(files);
         drop(held);
         filter::check_limit(out, &header, directory.keys)?;
+        // Readers ask by it whether the directory is older than the superblock.
+        assert!(directory.version <= superblock.sequence, "{directory:?}");
         superblock.directory = Some(directory);
         let exempt = exemptions::keep(self.inputs, file, path, &superblock)?;
         superblock.sections.extend(exempt);

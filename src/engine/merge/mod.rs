@@ -281,6 +281,8 @@ impl<'a> Merge<'a> {
             Some(_) => check_fit(&inputs).map(|()| None)?,
             None => Some(design(&inputs, &self.options, out)?),
         };
+        // A store without a plan would be published empty.
+        assert_ne!(design.is_some(), operation.is_some());
         let mut report = None;
         // No other handle can have it before it is closed, and it has no keys to buffer.
         let options = self.options.open.clone().exclusive(true).background(false);

@@ -77,6 +77,8 @@ impl<'a, 'w> Stream<'a, 'w> {
             layer.all_written = written.all;
             stays *= written.united.right(layer.keys);
         }
+        // A page that was not read may have had keys (I1).
+        assert_eq!(self.read, self.total, "pages of the inputs");
         design.check_bound(out)?;
         let exempt = exempt::keep(self.inputs, &**file, temporary, &design.superblock)?;
         design.superblock.sections.extend(exempt);
@@ -127,6 +129,10 @@ impl<'a, 'w> Stream<'a, 'w> {
     fn unite(&mut self, part: &Part, pages: Range<u64>, all: u64) -> Result<()> {
         // Otherwise a page would be united with others than those that its keys are in.
         assert!(part.layer.pages.is_multiple_of(all), "{:?}", part.layer);
+        assert!(
+            pages.start < pages.end && pages.end <= all,
+            "{pages:?} of {all}"
+        );
         let factor = part.layer.pages / all;
         let (mut at, end) = (pages.start * factor, pages.end * factor);
         while at < end {

@@ -74,6 +74,9 @@ pub(crate) fn result_superblock(
             renumber(&mut superblock);
         }
     }
+    // A mark that follows must be newer than all that are there.
+    let newest = superblock.commits.values().map(|commit| commit.sequence);
+    assert!(newest.max() <= Some(superblock.commit_sequence));
     set_label(header, &mut superblock, common_label(inputs));
     superblock
 }

@@ -110,6 +110,8 @@ pub(crate) fn finish(
     header: &Header,
     superblock: &Superblock,
 ) -> Result<()> {
+    // A new store is all in its file.
+    assert!(!superblock.log_expected, "a log that nothing has made");
     draft_mark::set(file, &header.store_id)
         .map_err(|error| Error::io(STORE.action, path, error))?;
     crate::storefile::store_file::write_superblock(file, path, header, superblock)?;

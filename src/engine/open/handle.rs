@@ -303,6 +303,8 @@ impl Opening<'_> {
             shared.set_torn(intent.pages.clone());
         }
         let checkpointed = recovered.number - u64::from(recovered.sealed.is_some());
+        // The superblock says which log is due, and what is settled is what it says (I9).
+        assert_eq!(checkpointed, self.meta.superblock.generation);
         let id = &self.meta.header.store_id;
         let numbers = (recovered.number, checkpointed);
         shared.begin(id, self.locks.id(), sizes, numbers);
@@ -318,11 +320,7 @@ impl Opening<'_> {
         let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
         let generation = Generation::new(memory.holding(self.key_model()));
         if let Some(found) = &recovered.active {
-            let end = found.scan.end;
-            generation.buffer.set_durable(end.end);
-            generation.buffer.set_applied(end.end);
-            generation.set_log_end(end);
-            generation.set_log(Arc::clone(&found.log));
+            generation.adopt_log(Arc::clone(&found.log), found.scan.end);
         }
         let room = room_after(&self.meta.header, &self.meta.superblock, None);
         generation.buffer.set_room(room);
@@ -355,6 +353,8 @@ impl Opening<'_> {
         } else {
             None
         };
+        // Two handles with one number would commit each other's keys (I12). A draft has none.
+        assert_eq!(arrival.held.is_none(), arrival.handle == 0);
         Ok(Engine::new(Parts {
             place: self.place.clone(),
             locks: self.locks.clone(),

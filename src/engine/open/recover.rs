@@ -52,6 +52,8 @@ impl<'a> Resumption<'a> {
     /// Continues with what recovery has found. An interrupted checkpoint continues in the background. Logs that do not
     /// fit in memory are applied first, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
+        // Keys that come now go into the log that recovery found, or into the first of its generation (I3).
+        assert_eq!(self.views.cell.load().active.number(), recovered.number);
         self.views.cell.load().leave_sum(self.shared);
         if recovered.sealed.is_some() {
             let replayed = filter::replay_journal(self.file);
@@ -65,6 +67,8 @@ impl<'a> Resumption<'a> {
         }
         match &recovered.sealed {
             Some(found) if !found.loaded => {
+                // From the closed log: it has the number of the generation before.
+                assert_eq!(found.log.generation + 1, recovered.number);
                 self.checkpointer.checkpoint_from_log(&found.log)?;
             }
             _ => self.checkpointer.checkpoint_all(self.options.timeout)?,

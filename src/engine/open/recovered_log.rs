@@ -9,6 +9,7 @@ use crate::generation::buffer_pool::make_buffer;
 use crate::generation::log_summary::LogSummary;
 use crate::shm::place::Place;
 use crate::storefile::meta::{Meta, room_after};
+use crate::wal::file::RECORDS_OFFSET;
 use crate::wal::{LogError, LogFile};
 
 /// A generation that was found on disk.
@@ -49,11 +50,15 @@ impl RecoveredLog {
         if !filter::replay(&meta.header, &memory, &self.log, &self.scan.committed)? {
             return Ok(None);
         }
+        // The sums of buffer and log are compared by this number.
+        assert_eq!(memory.generation(), self.log.generation);
         self.loaded = true;
         memory.set_room(room_after(&meta.header, &meta.superblock, None));
         memory.set_durable(self.scan.end.end);
         memory.set_applied(self.scan.end.end);
         let generation = Generation::new(memory);
+        // The next record must not go into the log's own head.
+        assert!(self.scan.end.end >= RECORDS_OFFSET, "{:?}", self.scan.end);
         generation.set_log_end(self.scan.end);
         generation.set_log(Arc::clone(&self.log));
         if self.scan.cut.is_some() {

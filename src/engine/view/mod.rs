@@ -101,10 +101,7 @@ impl View {
         find: impl Fn(u64) -> Result<Arc<Generation>>,
         map: impl FnOnce(&Superblock) -> Result<Mapped, MapError>,
     ) -> Result<Option<Self>, MapError> {
-        let Turn {
-            active,
-            checkpointed,
-        } = turn;
+        let checkpointed = turn.checkpointed;
         if superblock.generation < checkpointed {
             return Ok(None);
         }
@@ -117,12 +114,15 @@ impl View {
                 None => find(number),
             }
         };
-        let sealed = if checkpointed < active {
+        let sealed = if checkpointed < turn.active {
             Some(find(checkpointed)?)
         } else {
             None
         };
-        let active = find(active)?;
+        let active = find(turn.active)?;
+        // In a buffer of another generation, a key that was inserted would be missed (I1).
+        assert_eq!(active.number(), turn.active);
+        assert!(sealed.iter().all(|one| one.number() == checkpointed));
         let mapped = map(&superblock)?;
         Ok(Some(Self {
             active,

@@ -66,6 +66,8 @@ impl WriteGuard<'_> {
         if !file.header.transactional {
             return Ok(Vec::new());
         }
+        // What is open goes on in the next generation, and in no later one.
+        assert_eq!(next.generation(), old.generation() + 1);
         let mut slots = Vec::new();
         for (_, handle) in old.open_transactions() {
             let Some(slot) = shared.slot_of(handle) else {

@@ -107,6 +107,8 @@ impl<'a> Writer<'a> {
         guard.check_memory()?;
         guard.sound = true;
         assert_eq!(self.state.is_shared, guard.exclusion.is_some());
+        // 0 says that no handle is changing anything.
+        assert_ne!(self.handle.number, 0);
         assert_eq!(self.handle.number & GAVE_UP, 0);
         self.shared.set_changing(self.handle.number);
         Ok(guard)

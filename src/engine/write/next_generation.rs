@@ -27,6 +27,8 @@ impl Writer<'_> {
     /// repeats this. `made` is the new generation, if this handle has it.
     pub(crate) fn begin_next(&self, old: &Generation, made: Option<Arc<Generation>>) -> Result<()> {
         let next = old.number() + 1;
+        // Readers would take its keys for those of another log.
+        assert!(made.iter().all(|made| made.number() == next));
         if made.is_some() {
             // Set this before announcing the generation: from then on readers look for it.
             *lock(&self.views.renewal) = made;
@@ -90,6 +92,8 @@ impl WriteGuard<'_> {
         active
             .buffer
             .set_room(room_after(&file.header, &superblock, None));
+        // From the first record on, a log that is lost is missed (I4).
+        assert!(superblock.log_expected && superblock.generation <= active.number());
         active.adopt_log(log, begun);
         self.local.end = begun;
         Ok(())
@@ -170,6 +174,8 @@ impl WriteGuard<'_> {
         cut: &Cut,
         carried: &[Carried],
     ) -> Result<LogEnd> {
+        // A crash leaves two logs at most, one number apart: recovery looks for no others.
+        assert_eq!(made.number(), old.number() + 1);
         let Writer { handle, logs, .. } = *self.writer;
         let storage = &*self.writer.options.storage;
         let log = Arc::clone(logs.of(old)?);
@@ -205,6 +211,8 @@ impl WriteGuard<'_> {
         carried: &[Carried],
     ) -> Result<LogEnd> {
         let own = self.writer.handle.number;
+        // Before the first record is in it: buffer and log hold the same keys (I3).
+        assert_eq!(log.generation, made.number());
         let mut end = LogEnd::begin(&log)?;
         made.buffer.set_durable(end.end);
         made.set_log_end(end);

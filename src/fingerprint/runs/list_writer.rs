@@ -69,6 +69,11 @@ impl ListWriter {
 
     fn write(&mut self, draft: UnplacedSegment, out: &mut SegmentWriter<'_, '_>) -> Result<()> {
         let (segment, _) = out.write(draft)?;
+        assert!(
+            self.covers.contains(&segment.first),
+            "{segment:?} of {:?}",
+            self.covers
+        );
         let list = self.list;
         self.segments.push(Segment { list, ..segment });
         Ok(())

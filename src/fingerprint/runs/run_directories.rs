@@ -78,6 +78,11 @@ pub(crate) fn read_runs(
             damaged: found.damaged,
         });
     }
+    assert_eq!(
+        runs.len(),
+        superblock.directories().count(),
+        "a run that no look-up asks"
+    );
     let segments = runs.iter().flat_map(|run| &run.segments);
     check_named_apart(path, superblock, segments)?;
     Ok(runs)

@@ -47,6 +47,8 @@ impl PageIndex {
     /// Returns an index of segments, all of which lie before `end_page`. No fence is known.
     pub(crate) fn of(segments: &[Segment], end_page: u64) -> std::io::Result<Self> {
         let pages = segments.iter().map(|segment| u64::from(segment.pages));
+        // A fence behind the last word would be no page's.
+        assert!(segments.iter().all(|one| one.extent().end <= end_page));
         let bits = pages.sum::<u64>().max(2).ilog2();
         Ok(Self {
             shift: u64::BITS - bits,

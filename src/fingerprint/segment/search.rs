@@ -4,6 +4,7 @@
 /// The numbers rise. `guess` is where the search begins; it goes twice as far with each step.
 #[inline(always)]
 pub(super) fn last_at_most(count: u64, guess: u64, number: impl Fn(u64) -> u64, asked: u64) -> u64 {
+    debug_assert!(count > 0, "no place to find");
     let guess = guess.min(count - 1);
     let (mut low, mut high, mut step) = (0, count, 1);
     if number(guess) <= asked {
