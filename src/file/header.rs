@@ -5,8 +5,8 @@ use super::draft_mark::STORE_ID_OFFSET;
 use super::layout::{HEADER_BYTES, PAGES_OFFSET, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
+use crate::page::KeyModel;
 use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
-use crate::page::key_model::KeyModel;
 use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 

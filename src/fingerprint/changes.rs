@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
     use crate::memtable::Buffer;
-    use crate::page::key_model::KeyModel;
+    use crate::page::KeyModel;
     use crate::wal::tests::log_in_memory;
     use crate::wal::{LogEnd, LogWriter};
 

@@ -16,7 +16,7 @@ use crate::config::memory_budget::{default_share, room_for};
 use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::memtable::{Buffer, limit_of};
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Access;
 use crate::shm::place::Place;

@@ -8,7 +8,7 @@ use crate::file::{CommitEntry, Header, Layer};
 use crate::generation::hash_stream::CommittedTo;
 use crate::generation::sampling::Sampling;
 use crate::memtable::Digest;
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::sizing::MAX_LAYERS;
 use crate::storefile::meta::Meta;
 use crate::wal::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::memtable::{Buffer, ShmCorruption};
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::shm::place::Place;

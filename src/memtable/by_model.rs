@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Buffer, ClosedKeys, Digest, Presence};
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 
 impl Buffer {
     /// Holds keys of this model from now on.

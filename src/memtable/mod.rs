@@ -21,7 +21,7 @@ mod transactions;
 use std::io;
 use std::path::Path;
 
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use closed_keys::{ClosedKeys, DecidedBy};

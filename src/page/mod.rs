@@ -5,13 +5,13 @@
 
 pub(crate) mod binding;
 pub(crate) mod fingerprint_space;
-pub(crate) mod key_model;
 mod kind;
 pub(crate) mod place;
 mod state;
 pub(crate) mod write_window;
 
 pub(crate) use binding::{Binding, Content, PageFault};
+pub(crate) use kind::KeyModel;
 pub use kind::{Kind, UnknownKind};
 pub use state::PageState;
 

@@ -9,8 +9,8 @@ use crate::file::layout::{
     INTENT_OFFSETS, MAX_COUNTER, PAGE_LIMIT, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset,
 };
 use crate::file::{FormatError, Header, Intent, Superblock};
+use crate::page::KeyModel;
 use crate::page::PAGE_BYTES;
-use crate::page::key_model::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::fsync_failures::SeenFailures;
 use crate::shm::place::Place;

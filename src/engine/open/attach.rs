@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::generation::Generation;
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::locks::{OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::shm::place::Place;

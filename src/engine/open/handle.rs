@@ -23,7 +23,7 @@ use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::{lacks_room, reserve_buffer};
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::page_io::map_error::MapError;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::coordination::{Coordination, shared_path};

@@ -2,7 +2,7 @@
 
 use crate::engine::read::Reader;
 use crate::error::Result;
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::prefetch::hash_source::HashSource;
 
 impl Reader<'_> {

@@ -164,7 +164,7 @@ mod tests {
             below in prop::collection::vec(any::<bool>(), KEYS as usize),
         ) {
             let space = crate::page::fingerprint_space::FingerprintSpace::new(1 << 20).unwrap();
-            let [old, next] = [1, 2].map(|number| Buffer::private(0, number).unwrap().holding(crate::page::key_model::KeyModel::Set(space)));
+            let [old, next] = [1, 2].map(|number| Buffer::private(0, number).unwrap().holding(crate::page::KeyModel::Set(space)));
             let hash_of = |key: u64, low: u64| space.canonical(crate::hash::finalise(key)) + low;
             for (key, is_insert) in before {
                 if old.contains(hash_of(key, 0)) != is_insert {

@@ -4,7 +4,7 @@ use crate::engine::write::Writer;
 use crate::engine::write::count::{Counted, Operation};
 use crate::engine::write::verdict::{OnPending, Verdict};
 use crate::error::Result;
-use crate::page::key_model::KeyModel;
+use crate::page::KeyModel;
 use crate::prefetch::hash_source::HashSource;
 
 impl Writer<'_> {
