@@ -1,4 +1,4 @@
-//! A bucket of the table occupies one cache line.
+//! A bucket of the table occupies one cache line; a slot is a key's place in it.
 //!
 //! It holds six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6 and 7). Word 6 holds four states. The
 //! lower half of word 7 holds two states and its upper half the marks.
@@ -91,6 +91,29 @@ pub(super) fn sort_slots(hashes: &mut [u64; SLOTS]) {
     for (one, other) in NETWORK {
         let (low, high) = (hashes[one], hashes[other]);
         (hashes[one], hashes[other]) = (low.min(high), low.max(high));
+    }
+}
+
+/// A key's position: its bucket times [`BUCKET_WORDS`], plus its place in the bucket. It is one word, so that it
+/// travels in a register: two words that are stored and then copied as one must wait for all stores before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    #[inline]
+    pub(super) fn of(bucket: usize, place: usize) -> Self {
+        debug_assert!(place < SLOTS, "{place} in bucket {bucket}");
+        Self(bucket * BUCKET_WORDS + place)
+    }
+
+    #[inline]
+    pub(super) fn bucket(self) -> usize {
+        self.0 / BUCKET_WORDS
+    }
+
+    #[inline]
+    pub(super) fn place(self) -> usize {
+        self.0 % BUCKET_WORDS
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::ops::RangeInclusive;
 
+use super::bucket::Slot;
 use super::bucket::state_of;
-use super::slot::Slot;
 use super::state::EMPTY;
 use super::{Buffer, Digest, Word};
 

@@ -13,7 +13,6 @@ mod loom;
 #[cfg(test)]
 mod model;
 mod removal;
-mod slot;
 mod state;
 mod table;
 mod transactions;
@@ -24,10 +23,10 @@ use std::path::Path;
 use crate::page::KeyModel;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
+pub(crate) use bucket::Slot;
 pub(crate) use closed_keys::{ClosedKeys, DecidedBy};
 pub(crate) use integrity::{Digest, OpenChange, OpenKeys, ShmCorruption, Sum};
 pub(crate) use removal::RemovalClaim;
-pub(crate) use slot::Slot;
 pub(crate) use state::COMMITTED;
 pub(crate) use table::{Claim, POPULATED_FROM, Presence};
 

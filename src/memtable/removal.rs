@@ -1,6 +1,6 @@
 //! Removing keys of a store of fingerprints.
 
-use super::slot::Slot;
+use super::bucket::Slot;
 use super::state::{FIRST_SLOT_STATE, REMOVING, UNCLAIMING, UNRESTORING, is_mark};
 use super::{Buffer, COMMITTED, Claim, OpenChange, Presence, Word};
 

@@ -7,10 +7,10 @@
 
 use std::ops::RangeInclusive;
 
+use super::bucket::Slot;
 use super::bucket::{
     Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
 };
-use super::slot::Slot;
 use super::state::{
     CLAIMED, EMPTY, UNREMOVING, UNWITHDRAWING, WITHDRAWN, is_insert_mark, is_mark, published,
     retracted,
