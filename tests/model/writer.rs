@@ -203,7 +203,7 @@ impl State {
         went("claim.rs claim_one: the key is there")
     }
 
-    /// `freshness.rs`, `of`, and its use in `claim.rs`: whether a key that was absent while `looked` was the active
+    /// `Freshness::of` in `lookup.rs`, and its use in `claim.rs`: whether a key that was absent while `looked` was the active
     /// generation is now in the sealed buffer or the pages.
     fn came_since(&self, setting: &Setting, looked: u8, view: (u8, u8), key: u8) -> bool {
         let (active, settled) = view;

@@ -1,7 +1,7 @@
 //! Claiming keys under the writer lock.
 
 use crate::engine::view::lookup::AbsentSince;
-use crate::engine::write::freshness::Freshness;
+use crate::engine::view::lookup::Freshness;
 use crate::engine::write::guard::WriteGuard;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::engine::write::write_batch::{BatchOperation, Decision, WriteBatch};

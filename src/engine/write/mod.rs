@@ -30,7 +30,6 @@ pub(crate) mod commit;
 pub(crate) mod count;
 pub(crate) mod exempt;
 pub(crate) mod fpr_sample;
-pub(crate) mod freshness;
 pub(crate) mod guard;
 pub(crate) mod insert;
 pub(crate) mod keys;

@@ -3,8 +3,8 @@
 
 use crate::engine::read::look_ahead::LookAhead;
 use crate::engine::view::lookup::AbsentSince;
+use crate::engine::view::lookup::Freshness;
 use crate::engine::write::Writer;
-use crate::engine::write::freshness::Freshness;
 use crate::engine::write::guard::WriteGuard;
 use crate::engine::write::verdict::Stop;
 use crate::engine::write::write_batch::{BatchOperation, Decision, WriteBatch};
