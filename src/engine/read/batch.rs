@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::read::Reader;
-use crate::engine::read::buffers::probe_buffers;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
+use crate::engine::view::lookup::probe_buffers;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::filter::readahead::Readahead;

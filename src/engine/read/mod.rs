@@ -4,7 +4,6 @@
 //! meanwhile, and that a damaged page answers as the handle's policy says. It writes nothing but the hints.
 
 pub(crate) mod batch;
-pub(crate) mod buffers;
 pub(crate) mod count;
 pub(crate) mod count_batch;
 pub(crate) mod damaged;

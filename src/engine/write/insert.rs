@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::engine::read::buffers::probe_buffers;
 use crate::engine::read::look_ahead::LookAhead;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::Freshness;
+use crate::engine::view::lookup::probe_buffers;
 use crate::engine::write::Writer;
 use crate::engine::write::claim::Candidates;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
