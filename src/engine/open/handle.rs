@@ -12,7 +12,7 @@ use crate::engine::open::recovered_log::RecoveredLog;
 use crate::engine::open::session::Session;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::View;
-use crate::engine::view::mapping::map_all;
+use crate::engine::view::map_all;
 use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};

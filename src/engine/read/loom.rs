@@ -12,7 +12,7 @@ use ::loom::thread;
 use crate::bloom::layer_pages::LayerPages;
 use crate::bloom::loom::{File, Page};
 use crate::engine::read::point::{Found, look_up};
-use crate::engine::view::mapping::Mapped;
+use crate::engine::view::Mapped;
 use crate::engine::view::{Turn, View};
 use crate::error::{Error, Result};
 use crate::file::Superblock;

@@ -4,16 +4,14 @@
 //! This module only reads. A look-up takes no lock; one thread of a handle at a time renews the view.
 
 pub(crate) mod lookup;
-pub(crate) mod mapping;
 
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::engine::view::mapping::{Mapped, map_all};
 use crate::error::{Error, Result};
-use crate::file::Superblock;
 use crate::file::layout::MAX_COUNTER;
+use crate::file::{Header, Superblock};
 use crate::filter::Filter;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
@@ -27,7 +25,9 @@ use crate::shm::map_lease::MapLease;
 use crate::storefile::section_set::SectionSet;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::lock;
+use crate::sys::storage::StorageFile;
 use crate::wal::LogEnd;
+use std::path::Path;
 
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
@@ -342,4 +342,28 @@ impl ViewCell {
         };
         old.next(turn, superblock, find, map)
     }
+}
+
+/// What a view maps of a store file.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) filter: Filter,
+    pub(crate) sections: SectionSet,
+}
+
+/// Maps what a superblock names, and reuses what an older view has mapped.
+pub(crate) fn map_all(
+    file: &Arc<dyn StorageFile>,
+    path: &Path,
+    (superblock, header): (&Superblock, &Header),
+    old: Option<&View>,
+    pending: &PendingFilter,
+) -> Result<Mapped, MapError> {
+    let held = old.map(|old| &old.filter);
+    let filter = Filter::map(&**file, path, (superblock, header), held, pending)?;
+    let held = old.map(|old| &old.sections);
+    Ok(Mapped {
+        filter,
+        sections: SectionSet::of(file, path, superblock, held)?,
+    })
 }
