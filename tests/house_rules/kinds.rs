@@ -29,7 +29,7 @@ const MODELS: [&str; 8] = [
     "src/fingerprint/",
     "src/filter/",
     "src/engine/read/mod.rs",
-    "src/engine/write/keys.rs",
+    "src/engine/write/mod.rs",
 ];
 
 /// How code asks for the kind.
