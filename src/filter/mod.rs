@@ -11,7 +11,6 @@ pub(crate) mod design;
 pub(crate) mod design_like;
 pub(crate) mod differences;
 pub(crate) mod merge;
-pub(crate) mod readahead;
 pub(crate) mod replay;
 
 use std::path::Path;
@@ -19,12 +18,13 @@ use std::sync::Arc;
 
 use crate::bloom::layer_pages::{LayerPages, with_keys};
 use crate::bloom::probe as bloom;
+use crate::bloom::readahead::Readahead as LayerReadahead;
 use crate::error::{Error, Result};
 use crate::file::{Header, Superblock};
-use crate::filter::readahead::Readahead;
 use crate::fingerprint::map_segments::map_segments;
 use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::pending_filter::PendingFilter;
+use crate::fingerprint::readahead::SegmentReadahead;
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
 use crate::page::Kind;
@@ -220,6 +220,45 @@ impl Filter {
         match self {
             Self::Fingerprint(segments) => HeldFilter::of(segments),
             Self::Bloom(_) | Self::Closed => HeldFilter::default(),
+        }
+    }
+}
+
+/// The pages that one walk over the keys of a part reads.
+pub(crate) enum Readahead<'a> {
+    Bloom(LayerReadahead<'a>),
+    Fingerprint(SegmentReadahead<'a>),
+    Nothing,
+}
+
+impl<'a> Readahead<'a> {
+    pub(super) fn new(
+        filter: &'a Filter,
+        file: &'a dyn StorageFile,
+        keys: usize,
+        behind: BehindWalk,
+    ) -> Self {
+        match filter {
+            Filter::Bloom(layers) => Self::Bloom(LayerReadahead::new(layers, file, keys, behind)),
+            Filter::Fingerprint(segments) => Self::Fingerprint(SegmentReadahead::new(segments)),
+            Filter::Closed => Self::Nothing,
+        }
+    }
+
+    /// Requests what the look-ups need from turn `first` on, up to the readahead distance.
+    pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
+        match self {
+            Self::Bloom(readahead) => readahead.advance(order, first),
+            Self::Fingerprint(readahead) => readahead.advance(order, first),
+            Self::Nothing => {}
+        }
+    }
+
+    /// Returns the file offsets of some of the pages that were requested.
+    pub(crate) fn into_sample(self) -> Vec<u64> {
+        match self {
+            Self::Bloom(readahead) => readahead.sample,
+            Self::Fingerprint(_) | Self::Nothing => Vec::new(),
         }
     }
 }

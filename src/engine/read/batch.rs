@@ -10,7 +10,7 @@ use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::probe_buffers;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::filter::readahead::Readahead;
+use crate::filter::Readahead;
 use crate::memtable::Presence;
 use crate::page_io::probe::{BatchProbe, KeyOrder, NeedsPointLookup};
 use crate::prefetch::BATCH;
