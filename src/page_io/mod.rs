@@ -2,7 +2,6 @@
 //! checkpoint the parts of an open store that it borrows, why it runs and on how many threads, the steps that each kind
 //! takes, and what it found damaged; and what applying a delta asks for.
 
-pub(crate) mod access;
 pub(crate) mod checkpoint_state;
 pub(crate) mod checkpoint_trigger;
 pub(crate) mod damage;
@@ -11,4 +10,4 @@ pub(crate) mod page_checkpoint;
 pub(crate) mod page_delta;
 pub(crate) mod probe;
 
-pub(crate) use access::PageAccess;
+pub(crate) use page_checkpoint::PageAccess;

@@ -1,16 +1,41 @@
-//! What the checkpoint of a closed log asks of the pages, whatever their kind.
+//! What the checkpoint of a closed log asks of the pages, whatever their kind, and the parts of an open store that it
+//! borrows.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::config::open_options::OpenOptions;
+use crate::error::{Error, Result};
 use crate::file::{Section, Superblock};
 use crate::generation::log_summary::LogSummary;
 use crate::memtable::{Buffer, ClosedKeys, Presence};
-use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_state::CheckpointState;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
+use crate::prefetch::hints::LookupHints;
+use crate::shm::coordination::Coordination;
 use crate::storefile::meta::Meta;
+use crate::storefile::store_file::StoreFile;
+use crate::sys::AddressSpace;
 use crate::wal::{Cut, LogFile};
+
+/// The parts of an open store that a pass over the pages borrows.
+#[derive(Clone, Copy)]
+pub(crate) struct PageAccess<'a> {
+    pub(crate) options: &'a OpenOptions,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) state: &'a CheckpointState,
+}
+
+impl PageAccess<'_> {
+    /// Refuses a checkpoint that reads at most this many pages at once if this process has no address space for it: most
+    /// of what it allocates can't fail, and would end the process.
+    pub(crate) fn expect_memory(self, pages: u64) -> Result<()> {
+        AddressSpace::expect(self.options.checkpoint_bytes(pages))
+            .map_err(|error| Error::io("write a checkpoint to", &self.file.place, error))
+    }
+}
 
 /// A closed log that is durable, and what its checkpoint works with.
 pub(crate) struct ClosedLog<'a> {
