@@ -19,7 +19,6 @@ pub(crate) mod layer_pages;
 pub(crate) mod loom;
 pub(crate) mod occupancy;
 pub(crate) mod page;
-pub(crate) mod page_merge;
 pub(crate) mod probe;
 pub(crate) mod probe_batch;
 pub(crate) mod readahead;
