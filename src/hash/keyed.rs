@@ -1,11 +1,11 @@
-//! An algorithm and a seed, ready to hash.
+//! An algorithm and a seed, ready to hash one key or two at a time.
 
 use std::fmt;
 use std::num::NonZero;
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-use super::{Hash, finalise, in_pairs};
+use super::{Hash, finalise};
 use crate::sys::Pairs;
 
 /// A store's representation of a key: the key's 64 bits under the store's seed, as [`KeyHasher::key`] returns them.
@@ -153,5 +153,24 @@ impl fmt::Debug for KeyHasher {
         f.debug_struct("KeyHasher")
             .field("hash", &self.hash)
             .finish_non_exhaustive()
+    }
+}
+
+/// Passes on the hashes of keys, in their order, using a function that hashes two keys at once. If the number of keys
+/// is odd, the function receives the last one twice.
+#[inline]
+pub(crate) fn in_pairs<K: Copy>(
+    keys: impl IntoIterator<Item = K>,
+    hash: impl Fn([K; 2]) -> [u64; 2],
+    mut each: impl FnMut(u64),
+) {
+    let mut keys = keys.into_iter();
+    while let Some(first) = keys.next() {
+        let second = keys.next();
+        let hashes = hash([first, second.unwrap_or(first)]);
+        each(hashes[0]);
+        if second.is_some() {
+            each(hashes[1]);
+        }
     }
 }

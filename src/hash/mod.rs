@@ -31,12 +31,11 @@
 
 mod algorithm;
 mod keyed;
-mod pairs;
 mod splitmix;
 #[cfg(test)]
 mod tests;
 
 pub use algorithm::{Hash, UnknownHash};
+pub(crate) use keyed::in_pairs;
 pub use keyed::{HashedKey, KeyHasher};
-pub(crate) use pairs::in_pairs;
 pub(crate) use splitmix::finalise;
