@@ -3,6 +3,7 @@
 use crate::bloom::layer_copy::check_pages;
 use crate::bloom::layer_delta::{LayerDelta, write_changed_pages};
 use crate::error::Result;
+use crate::file::Superblock;
 use crate::fingerprint::changed_segments::write_changed_segments;
 use crate::fingerprint::segment_delta::SegmentDelta;
 use crate::fingerprint::segment_reader::SegmentReader;
@@ -16,6 +17,11 @@ use crate::storefile::still_file::StillFile;
 
 pub(crate) use crate::bloom::layer_copy::check_page;
 pub(crate) use crate::bloom::layer_delta::check_layers;
+
+/// Returns how many pages of keys a superblock names.
+pub(crate) fn pages_of(superblock: &Superblock) -> u64 {
+    page_scan::count(&superblock.layers).saturating_add(superblock.segment_pages())
+}
 
 /// All pages of a file that nothing changes.
 pub(crate) enum StillPages<'a> {

@@ -4,18 +4,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bloom::layer_pages::LayerPages;
-use crate::bloom::occupancy::{self, LayerOccupancy};
+use crate::bloom::occupancy;
 use crate::bloom::repair::rewrite_damaged;
 use crate::bloom::verify::{LayerScan, Listed};
 use crate::config::damage_policy::OnDamage;
 use crate::error::Result;
 use crate::file::{Header, Layer, Superblock};
-use crate::fingerprint::verify::{self, SegmentDamage, verify_segments};
+use crate::fingerprint::verify::{self, verify_segments};
 use crate::page::{Kind, PageState};
 use crate::shm::coordination::Coordination;
 use crate::sizing;
 use crate::storefile::meta::Meta;
 use crate::storefile::store_file::StoreFile;
+
+pub(crate) use crate::bloom::occupancy::{LayerOccupancy, together};
+pub(crate) use crate::bloom::verify::MOST_LISTED;
+pub(crate) use crate::fingerprint::verify::SegmentDamage;
 
 /// The pages of an open store, whose checkpoints are held off.
 #[derive(Clone, Copy)]

@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::file::{Header, Superblock};
 use crate::fingerprint::map_segments::map_segments;
 use crate::fingerprint::negative_filter_update::HeldFilter;
-use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::readahead::SegmentReadahead;
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
@@ -35,6 +34,8 @@ use crate::prefetch::BehindWalk;
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::selection::SelectionVector;
 use crate::sys::storage::StorageFile;
+
+pub(crate) use crate::fingerprint::pending_filter::PendingFilter;
 
 /// Returns whether the pages are those of segments: sorted lists of keys, which a checkpoint never changes, but replaces by
 /// others. So their keys can be listed, their room may be taken by something else while they are read, and the file of a

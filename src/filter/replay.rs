@@ -1,4 +1,4 @@
-//! How a log's records fill a write buffer again, by kind.
+//! What recovery asks, by kind: how a log's records fill a write buffer again, and a repair that it begins with.
 
 use crate::error::Result;
 use crate::file::Header;
@@ -7,6 +7,8 @@ use crate::generation::hash_stream::{CommittedTo, for_each_change, for_each_comm
 use crate::memtable::{self, Buffer, COMMITTED, Claim};
 use crate::page::Kind;
 use crate::wal::LogFile;
+
+pub(crate) use crate::fingerprint::directory_file::repair_reused;
 
 /// How many keys are prefetched before the first of them is claimed.
 const APPEND_AHEAD: usize = 32;

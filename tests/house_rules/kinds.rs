@@ -54,6 +54,19 @@ fn blind_rooms_ask_for_no_kind(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whatever the blind rooms need of a kind, they get through `src/filter`. The model of a race reads pages of its own.
+fn blind_rooms_use_no_kind(path: &str, text: &str) -> Vec<String> {
+    if path == "src/engine/read/loom.rs" || !BLIND.iter().any(|room| path.starts_with(room)) {
+        return Vec::new();
+    }
+    let used = code_lines(without_tests(text)).filter(|(_, line)| {
+        let rooms = ["crate::bloom::", "crate::fingerprint::"];
+        rooms.iter().any(|room| line.contains(room))
+    });
+    used.map(|(number, line)| format!("{path}:{number}: use src/filter: {line}"))
+        .collect()
+}
+
 fn what_is_known_of_keys_is_asked_in_few_places(path: &str, text: &str) -> Vec<String> {
     if !path.starts_with("src/") || MODELS.iter().any(|place| path.starts_with(place)) {
         return Vec::new();
@@ -93,6 +106,18 @@ fn the_kind_is_asked_for_in_its_rooms() {
     }
     let good = "let kind = SectionKind::Exempt;\n// kind.counts()\n#[cfg(test)]\nmod tests { Kind::Bloom }";
     assert!(blind_rooms_ask_for_no_kind(path, good).is_empty());
+}
+
+#[test]
+fn the_kinds_are_used_through_the_filter() {
+    assert_holds(blind_rooms_use_no_kind);
+    let used = "use crate::fingerprint::verify::SegmentDamage;";
+    let path = "src/engine/check/a.rs";
+    assert_eq!(blind_rooms_use_no_kind(path, used).len(), 1);
+    assert!(blind_rooms_use_no_kind("src/filter/a.rs", used).is_empty());
+    assert!(blind_rooms_use_no_kind(path, "/// See [`crate::bloom::A`].").is_empty());
+    let tests = "#[cfg(test)]\nmod tests { use crate::bloom::page; }";
+    assert!(blind_rooms_use_no_kind(path, tests).is_empty());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::storefile::atomic_file::{AtomicFile, DELTA};
 use crate::storefile::delta_output::DeltaOutput;
 use crate::storefile::delta_reader::delta_error;
 use crate::storefile::meta::{Meta, identify, read_mark};
-use crate::storefile::page_scan::{self, Pages};
+use crate::storefile::page_scan::Pages;
 use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::section_check::check_sections;
 use crate::storefile::still_file::StillFile;
@@ -152,8 +152,7 @@ struct DeltaWriter<'a> {
 impl DeltaWriter<'_> {
     /// Writes all of a delta except its header, which comes last.
     fn write(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<DeltaHeader> {
-        let of_segments = self.superblock.segment_pages();
-        let total = page_scan::count(&self.superblock.layers).saturating_add(of_segments);
+        let total = filter::pages_of(self.superblock);
         let mut watched = Watched::new(watch, total.saturating_mul(PAGE_BYTES as u64));
         watched.at(0)?;
         let front = superblock_bytes(self.superblock, &self.file.header);

@@ -23,7 +23,6 @@ use crate::filter::has_segments;
 use crate::page::PAGE_BYTES;
 use crate::storefile::atomic_file::{AtomicFile, COPY};
 use crate::storefile::meta::read_meta_of;
-use crate::storefile::page_scan;
 use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::section_check::check_sections;
 use crate::storefile::still_file::StillFile;
@@ -86,7 +85,7 @@ impl Snapshotter<'_> {
         check_sections(&*self.file.raw, &self.file.place, &superblock.sections)?;
         let mut watched = Watched::new(
             watch,
-            length_of(&superblock) + pages_of(&superblock) * PAGE_BYTES as u64,
+            length_of(&superblock) + filter::pages_of(&superblock) * PAGE_BYTES as u64,
         );
         let shared = self.copy_bytes(length_of(&superblock), &mut watched)?;
         if held
@@ -96,7 +95,7 @@ impl Snapshotter<'_> {
             superblock = read_meta_of(&*draft.file, dest)?.superblock;
             self.refuse_logs(superblock.generation)?;
         }
-        let (length, pages) = (length_of(&superblock), pages_of(&superblock));
+        let (length, pages) = (length_of(&superblock), filter::pages_of(&superblock));
         drop(held);
         watched.at(length)?;
         let digest = self.check_copy(&superblock, &mut watched)?;
@@ -249,9 +248,4 @@ impl Snapshotter<'_> {
 
 fn length_of(superblock: &Superblock) -> u64 {
     superblock.end_offset().max(PAGES_OFFSET)
-}
-
-fn pages_of(superblock: &Superblock) -> u64 {
-    let of_segments = superblock.segment_pages();
-    page_scan::count(&superblock.layers) + of_segments
 }

@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use crate::bloom::verify::MOST_LISTED;
 use crate::config::damage_policy::OnDamage;
 use crate::config::open_options::OpenOptions;
 use crate::engine::check::repair::{RepairReport, Repairer};
@@ -12,6 +11,7 @@ use crate::engine::open::handle::check_exists;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
+use crate::filter::check::MOST_LISTED;
 use crate::page::{self, PAGE_BYTES};
 use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::shm::place::Place;

@@ -3,14 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::bloom::occupancy::{LayerOccupancy, together};
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::view::{View, ViewCell};
 use crate::error::Result;
 use crate::file::{FormatError, SuperblockFault};
-use crate::filter::check::{self as filter, CheckedPages};
-use crate::fingerprint::verify::SegmentDamage;
+use crate::filter::check::{self as filter, CheckedPages, LayerOccupancy, SegmentDamage, together};
 use crate::page::PageState;
 use crate::page_io::damage::Damage;
 use crate::shm::coordination::Coordination;

@@ -5,8 +5,8 @@
 //! is folding (FORMAT.md, "Folding and merging").
 
 mod exemptions;
-mod fingerprints;
 mod input;
+mod listed;
 mod page_stream;
 mod plan;
 
@@ -21,8 +21,8 @@ use crate::filter::has_segments;
 use crate::filter::merge::SetOperation;
 use crate::shm::place::Place;
 use crate::storefile::atomic_file::{is_unfinished_file, refuse_existing};
-use fingerprints::ListedMerge;
 use input::Input;
+use listed::ListedMerge;
 use page_stream::Stream;
 use plan::{Design, check_fit};
 

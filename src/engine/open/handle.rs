@@ -18,9 +18,8 @@ use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
 use crate::filter::checkpoint::writes_of;
-use crate::filter::has_segments;
-use crate::fingerprint::directory_file::repair_reused;
-use crate::fingerprint::pending_filter::PendingFilter;
+use crate::filter::replay as filter;
+use crate::filter::{PendingFilter, has_segments};
 use crate::generation::Generation;
 use crate::generation::buffer_pool::{lacks_room, reserve_buffer};
 use crate::page::KeyModel;
@@ -151,7 +150,7 @@ impl Opening<'_> {
         // Recovery has just relied on what a killed process left in the page cache: the superblock, and the names of
         // store and logs. None of it may be lost in a power cut once the files it made obsolete are removed.
         make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
-        repair_reused(&*self.file, path, &self.meta.superblock)?;
+        filter::repair_reused(&*self.file, path, &self.meta.superblock)?;
         sync_parent(&*self.options.storage, path)?;
         clear_draft_mark(&*self.file, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
