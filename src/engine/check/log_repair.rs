@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::check::offline_repair::Repair;
 use crate::engine::check::repair::RepairReport;
+use crate::engine::open::close::Session;
 use crate::engine::open::handle::open_inside;
-use crate::engine::open::session::Session;
 use crate::error::{Error, Result};
 use crate::file::Header;
 use crate::generation::log_summary::scan;

@@ -7,7 +7,7 @@ use crate::config::damage_policy::OnDamage;
 use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::{Checkpointer, HeldOff};
-use crate::engine::open::session::Session;
+use crate::engine::open::close::Session;
 use crate::engine::open::{handle, read_only};
 use crate::engine::read::Reader;
 use crate::engine::write::Writer;

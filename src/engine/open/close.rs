@@ -1,4 +1,4 @@
-//! Closing: the last handle empties log and buffer into the pages and leaves one file.
+//! Closing, at the latest when a session is dropped: the last handle empties log and buffer into the pages and leaves one file.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,8 @@ use crate::shm::shm_files::{buffer_path, clear_shared_memory, remove_if_there, r
 use crate::storefile::leftovers::remove_abandoned_drafts;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::lock;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// What closing a store has dropped; the result of [`Store::close`](crate::Store::close).
 ///
@@ -231,6 +233,43 @@ impl<'a> Closer<'a> {
         drop(held);
         drop(lock(&self.handle.reading).take());
         self.shared.leave_session();
+    }
+}
+
+/// An engine that is closed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Session(Arc<Engine>);
+
+impl Session {
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        Self(engine)
+    }
+
+    pub(crate) fn close(&self) -> Result<CloseReport> {
+        Closer::of(&self.0).close()
+    }
+}
+
+impl Deref for Session {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.0.handle.is_own_for_certain() {
+            // The locks are the parent's; a drop would release them.
+            std::mem::forget(Arc::clone(&self.0));
+        } else if !std::thread::panicking() {
+            // A panic may have struck in the middle of anything: the log must then suffice.
+            if self.close().is_err() {
+                // It can't be tried again. The others, or the next one, go on.
+                Closer::of(&self.0).give_up();
+            }
+        }
     }
 }
 

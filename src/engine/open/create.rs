@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::create_options::CreateOptions;
 use crate::config::open_options::OpenOptions;
 use crate::config::template::Template;
-use crate::engine::open::session::Session;
+use crate::engine::open::close::Session;
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
 use crate::file::label::set_label;

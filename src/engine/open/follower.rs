@@ -12,8 +12,8 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::config::open_options::OpenOptions;
 use crate::engine::open::close::CloseReport;
+use crate::engine::open::close::Session;
 use crate::engine::open::read_only::open_at;
-use crate::engine::open::session::Session;
 use crate::engine::view::View;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};

@@ -11,6 +11,5 @@ pub(crate) mod handle;
 pub(crate) mod read_only;
 pub(crate) mod recover;
 pub(crate) mod recovered_log;
-pub(crate) mod session;
 pub(crate) mod strays;
 pub(crate) mod unpublished;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::config::open_options::OpenOptions;
 use crate::engine::open::attach::{attach_all, expect_same};
+use crate::engine::open::close::Session;
 use crate::engine::open::handle::{Arrival, Opening, check_exists};
 use crate::engine::open::recover::recover;
 use crate::engine::open::recovered_log::RecoveredLog;
-use crate::engine::open::session::Session;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::error::{Error, Result};
 use crate::filter::checkpoint::writes_of;
