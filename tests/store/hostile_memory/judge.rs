@@ -66,6 +66,9 @@ fn check(trial: &Trial, ledger: &Ledger, store: &Store, when: &str) {
         } else if bounds.least > 0 {
             let found = store.contains(hash).expect("a look-up");
             assert!(found, "{when}: key {number} is lost");
+        } else if bounds.most <= 0 {
+            let found = store.contains(hash).expect("a look-up");
+            assert!(!found, "{when}: key {number} was removed");
         }
     }
 }

@@ -56,7 +56,9 @@ impl Trial {
             (Kind::Scalable, false),
             (Kind::Scalable, true),
             (Kind::Counting, false),
-        ][random.below(5) as usize];
+            (Kind::Fingerprint, false),
+            (Kind::Fingerprint, true),
+        ][random.below(7) as usize];
         Self {
             seed,
             kind,
@@ -80,6 +82,7 @@ impl Trial {
             .fpr(1e-9)
             .measured(false)
             .seed([7; 32])
+            .least_run(if self.transactional { 16 } else { 8192 })
             .background(self.background)
             .timeout(Duration::from_millis(300))
             .storage(Unsynced::new());

@@ -206,7 +206,12 @@ impl Worker<'_> {
 
     /// Takes out what is there for certain.
     fn remove(&mut self, at: usize) {
-        if self.trial.kind != Kind::Counting {
+        let removes = match self.trial.kind {
+            Kind::Counting => true,
+            Kind::Fingerprint => !self.trial.transactional,
+            _ => false,
+        };
+        if !removes {
             return;
         }
         let number = self.random.below(self.next + 1);
