@@ -3,16 +3,17 @@
 //! Output goes to the system block by block, and is made durable before the job commits. A run that is killed anywhere
 //! and started again thus prints an item twice at worst, and loses none.
 
+pub(crate) mod claimed;
 pub(crate) mod deferred_claims;
 pub(crate) mod fullness;
 mod gathering;
 pub(crate) mod insert_job;
 mod job;
+pub(crate) mod outcome;
 pub(crate) mod pending;
 mod summary;
 pub(crate) mod window;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,9 +31,10 @@ use crate::output::Output;
 use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
 use crate::pipeline::window::Window;
-use crate::process::exit_code::ExitCode;
 use crate::process::signals::Signals;
 pub use job::Job;
+use outcome::Refused;
+pub use outcome::{Ending, Outcome};
 
 /// Maximum number of items judged at once: enough to hide the latency of memory, few enough for a processor's cache.
 pub const BATCH: usize = 16 << 10;
@@ -45,51 +47,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Other processes' uncommitted items may leave no room. The job waits this long for those processes.
 const CROWDED: Duration = Duration::from_secs(30);
-
-/// Why a job ended that did not fail.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The input ended.
-    Done,
-    /// A signal requested the end; the exit status says which.
-    Stopped(u8),
-    /// The reader closed the output. What was printed since the last commit is not committed.
-    Unread,
-    /// The store had no room for an item. All items before it are processed.
-    Full,
-}
-
-/// The item that the store had no room for.
-struct Refused {
-    place: Place,
-    capacity: u64,
-}
-
-/// The result of a job that did not fail.
-pub struct Outcome {
-    pub ending: Ending,
-    pub tally: Tally,
-    /// The first item that was skipped because it is too long.
-    first_long: Option<Place>,
-    refused: Option<Refused>,
-}
-
-impl Outcome {
-    /// Returns how the command ends, after everything else has been reported.
-    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
-        if let Some(Refused { place, capacity }) = self.refused {
-            return Err(CliError::Full {
-                store: store.to_owned(),
-                capacity,
-                place,
-            });
-        }
-        Ok(match self.ending {
-            Ending::Stopped(status) => ExitCode::from(status),
-            _ => ExitCode::SUCCESS,
-        })
-    }
-}
 
 /// Runs a job on all of the input. `label` names kept items on a terminal. Items that wait for others do so in `window`.
 /// If there is a store to precheck items in, a thread does so while the items before them are judged.
@@ -343,6 +300,8 @@ impl<J: Job> Run<'_, J> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use everseen::hash::{HashedKey, KeyHasher};
 
     use super::*;
