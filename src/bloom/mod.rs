@@ -23,7 +23,6 @@ pub(crate) mod probe;
 pub(crate) mod probe_batch;
 pub(crate) mod readahead;
 pub(crate) mod repair;
-pub(crate) mod target_layer;
 mod uniform_probes;
 pub(crate) mod united_layer;
 pub(crate) mod verify;

@@ -2,7 +2,7 @@
 
 use crate::bloom::counting_checkpoint::{self, CountingCheckpoint};
 use crate::bloom::layer_checkpoint::BloomCheckpoint;
-use crate::bloom::target_layer::target_layer;
+use crate::bloom::layer_checkpoint::target_layer;
 use crate::config::buffer_growth::CheckpointWrites;
 use crate::error::Result;
 use crate::file::{Header, Layer, Superblock};
