@@ -142,8 +142,8 @@ pub use filter::differences::OptionDifference;
 pub use fingerprint::segment::plan::FingerprintPlan;
 pub use fingerprint::verify::SegmentDamage;
 pub use hash::Hash;
+pub use page::Damage;
 pub use page::{Kind, PageState, UnknownKind};
-pub use page_io::damage::Damage;
 pub use storefile::progress::Progress;
 pub use wal::LogError;
 

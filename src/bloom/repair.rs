@@ -4,8 +4,8 @@ use crate::bloom::verify::{LayerScan, Listed};
 use crate::config::damage_policy::OnDamage;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
+use crate::page::Damage;
 use crate::page::PAGE_BYTES;
-use crate::page_io::damage::Damage;
 use crate::sys::storage::write_all_at;
 
 /// Rewrites damaged pages, and makes them durable. The caller keeps checkpoints from running. `generation` is that of the

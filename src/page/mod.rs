@@ -13,7 +13,7 @@ pub(crate) mod write_window;
 pub(crate) use binding::{Binding, Content, PageFault};
 pub(crate) use kind::KeyModel;
 pub use kind::{Kind, UnknownKind};
-pub use state::PageState;
+pub use state::{Damage, PageState};
 
 use crate::codec::{u32_at, u64_at};
 use crate::sizing::Cell;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use crate::page_io::damage::Damage;
+use crate::page::Damage;
 use crate::sys::lock;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
 

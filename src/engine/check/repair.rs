@@ -11,7 +11,7 @@ use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::error::{Error, Result};
 use crate::filter::check::{self as filter, Repair, SegmentDamage};
-use crate::page_io::damage::Damage;
+use crate::page::Damage;
 use crate::shm::handle::Handle;
 use crate::storefile::store_file::StoreFile;
 
