@@ -18,7 +18,6 @@ pub(crate) mod run_table;
 pub(crate) mod section;
 pub(crate) mod section_hashes;
 pub(crate) mod superblock;
-mod superblock_flags;
 mod superblock_parts;
 #[cfg(test)]
 mod tests;

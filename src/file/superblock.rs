@@ -13,9 +13,9 @@ use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::run_table::MOST_TABLE_BYTES;
 use super::section::{MAX_SECTIONS, MOST_SAMPLE_PARTS, SECTION_BYTES};
-use super::superblock_flags::FLAG_LOG_EXPECTED;
 use super::superblock_parts::{
-    check_front, take_directory, take_end, take_layers, take_sections, wrong_field,
+    FLAG_LOG_EXPECTED, check_front, take_directory, take_end, take_layers, take_sections,
+    wrong_field,
 };
 use super::{
     DirectoryRef, Header, Journal, Layer, Run, RunTable, Section, SectionKind, SuperblockFault,

@@ -1,14 +1,30 @@
-//! The parts of a superblock, as they are decoded one after the other (FORMAT.md, "Superblocks").
+//! The parts of a superblock, flags first, as they are decoded one after the other (FORMAT.md, "Superblocks").
 
 use std::ops::Range;
 
 use super::layout::{FIRST_PAGE, MAX_COUNTER};
 use super::section::MAX_SECTIONS;
-use super::superblock_flags::{FLAG_MOMENT, FLAG_RUNS, expect_known, is_partly_merged};
-use super::{DirectoryRef, Layer, RunTable, Section, SuperblockFault};
+use super::{DirectoryRef, Layer, RunTable, Section, Superblock, SuperblockFault};
 use crate::codec::Decoder;
 use crate::page::Kind;
 use crate::sizing::MAX_LAYERS;
+
+pub(super) const FLAG_LOG_EXPECTED: u32 = 1;
+const FLAG_PARTLY_MERGED: u32 = 2;
+const FLAG_MOMENT: u32 = 4;
+const FLAG_RUNS: u32 = 8;
+const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
+const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT | FLAG_RUNS;
+
+impl Superblock {
+    pub(super) fn flags(&self) -> u32 {
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        flag(self.log_expected, FLAG_LOG_EXPECTED)
+            | flag(self.partly_merged.is_some(), FLAG_PARTLY_MERGED)
+            | flag(self.moment != 0, FLAG_MOMENT)
+            | flag(self.runs.is_some(), FLAG_RUNS)
+    }
+}
 
 /// Checks what stands before all lists: flags, counters (sequence, generation, commit sequence), and how many layers and
 /// sections there are. Returns whether the segments have a part of the next log.
@@ -21,6 +37,31 @@ pub(super) fn check_front(
     check_counters(counters)?;
     check_counts(layers, sections)?;
     is_partly_merged(flags, kind)
+}
+
+/// Refuses flags of a later version, before all else: what else that has changed can't be known. The CRC is right, so it is no
+/// damage.
+fn expect_known(flags: u32) -> Result<(), SuperblockFault> {
+    match flags & !SUPERBLOCK_FLAGS {
+        0 => Ok(()),
+        unknown => Err(SuperblockFault::UnknownFlags { unknown }),
+    }
+}
+
+/// Returns whether the segments have a part of the next log already.
+fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
+    let others = match kind {
+        Kind::Fingerprint => FLAG_MOMENT | FLAG_RUNS,
+        _ => FLAG_MOMENT,
+    };
+    match (flags & !others, kind) {
+        (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
+        (MERGING, Kind::Fingerprint) => Ok(true),
+        _ => {
+            let expected = "bits 0 and 2, and in a store of fingerprints 1 and 3";
+            wrong_field("flags", expected, flags.into())
+        }
+    }
 }
 
 fn check_counters(
