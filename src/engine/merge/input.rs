@@ -134,6 +134,12 @@ impl Input {
         pages: Range<u64>,
         bytes: &mut [u8],
     ) -> Result<()> {
+        // Behind the layer lie pages of another, whose keys have other places.
+        assert!(pages.end <= layer.pages, "{pages:?} of {layer:?}");
+        assert_eq!(
+            bytes.len() as u64,
+            (pages.end - pages.start) * PAGE_BYTES as u64
+        );
         let engine = &self.store;
         let binding = engine.file.header.binding();
         let read = |number, bytes: &mut [u8]| {
