@@ -245,6 +245,12 @@ impl Section {
     }
 }
 
+/// Returns whether a superblock can name these sections, in this order.
+pub(crate) fn are_in_order(sections: &[Section]) -> bool {
+    let mut numbered = sections.iter().enumerate();
+    numbered.all(|(number, section)| follows(section.kind, &sections[..number]))
+}
+
 /// Returns whether a section of a kind may follow others.
 fn follows(kind: SectionKind, before: &[Section]) -> bool {
     let Some(last) = before.last() else {

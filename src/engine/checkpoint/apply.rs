@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::engine::checkpoint::section_rewrite::{AddedHashes, SectionRewrite};
 use crate::engine::view::ViewCell;
 use crate::error::{Error, Result};
+use crate::file::section::are_in_order;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::file::{Layer, Section, SectionKind, Superblock};
 use crate::filter::checkpoint::{self as filter, HeldPages};
@@ -106,8 +107,8 @@ impl LogApplier<'_> {
             taken: &pages.taken(),
         };
         let sections = rewrite.after(log, added, pages.inserted())?;
-        // A superblock names one of each kind, in this order. What names two must not be written for.
-        assert!(sections.is_sorted_by(|one, next| one.kind < next.kind));
+        // No reader takes a superblock with others, so no page may be written for one.
+        assert!(are_in_order(&sections), "{sections:?}");
         pages.write(&sections)?;
         let before = meta.superblock.sequence;
         let published = pages.publish(superblock_after(&closed, sections)?)?;
