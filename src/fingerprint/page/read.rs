@@ -12,7 +12,7 @@ use super::{
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
-use crate::sys::simd::dispatch::{Baseline, Cpu, Work};
+use crate::sys::simd::dispatch::{Cpu, Work, run_wide};
 
 /// One load has all of a low part, wherever it begins.
 const _: () = assert!(MOST_LOW_BITS as usize <= LOADED);
@@ -219,10 +219,8 @@ pub(crate) fn check(page: &[u8; PAGE_BYTES], range: Range<u64>) -> Result<(), Fi
     let width = range.end.saturating_sub(range.start);
     let layout = check_parts(page, width)?;
     let end = check_groups(page, layout)?;
-    let mut offsets = Vec::with_capacity(occupancy(page) as usize);
-    decode(page, 0, &mut offsets, Baseline).ok_or(FingerprintFault::Group)?;
-    let is_below = offsets.last().is_none_or(|last| *last < width);
-    if !is_below || !offsets.is_sorted_by(|one, next| one < next) {
+    let mut list = Vec::with_capacity(occupancy(page) as usize);
+    if !run_wide(ReadWhole(page, range, &mut list)) {
         return Err(FingerprintFault::Group);
     }
     let between = &page[DIRECTORY_OFFSET + 2 * (layout.groups() + 1)..layout.begin() / 8];
