@@ -4,7 +4,9 @@ use crate::error::Result;
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
+use crate::fingerprint::runs::young_changes::over;
 use crate::fingerprint::segment::entry::{List, Segment};
+use crate::page::fingerprint_space::parts_of;
 use crate::storefile::still_file::StillFile;
 
 /// The entries of some runs, merged.
@@ -161,43 +163,97 @@ pub(crate) struct CheckedRun {
     pub(crate) contradicts: Option<u64>,
 }
 
+impl CheckedRun {
+    /// Takes some entries of the run into what is there without it.
+    fn take(&mut self, below: Vec<u64>, came: &[u64], went: &[u64]) -> Vec<u64> {
+        self.came += came.len() as u64;
+        self.went += went.len() as u64;
+        if came.is_empty() && went.is_empty() {
+            return below;
+        }
+        let with = over(&below, came, &[]);
+        let without = match went {
+            [] => None,
+            went => Some(over(&with, &[], went)),
+        };
+        let left = without.as_ref().unwrap_or(&with).len();
+        if with.len() != below.len() + came.len() || left + went.len() != with.len() {
+            let is_below = |one: &&u64| below.binary_search(one).is_ok();
+            let twice = came.iter().find(is_below);
+            let never = went.iter().find(|one| with.binary_search(one).is_err());
+            let first = twice.into_iter().chain(never).min().copied();
+            self.contradicts = self.contradicts.or(first);
+        }
+        without.unwrap_or(with)
+    }
+}
+
+/// Entries that are counted at once, about: 2 MiB of them.
+const COUNTED_AT_ONCE: u64 = 1 << 18;
+
 /// Counts the entries of all runs, and holds each against the runs below.
 pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<CheckedRuns> {
-    let mut lists = Vec::new();
+    let (mut lists, mut entries) = (Vec::with_capacity(runs.len()), 0_u64);
     // The oldest first.
-    for (number, run) in runs.iter().enumerate() {
-        for list in [List::Came, List::Went] {
+    for run in runs {
+        let mut open = |list| {
             let segments = run.list(list);
-            if !segments.is_empty() {
-                let entries = FingerprintList::open(from, segments, run.begin)?;
-                lists.push((number, list, entries));
-            }
-        }
+            let keys = segments.iter().map(|segment| segment.keys);
+            entries = keys.fold(entries, u64::saturating_add);
+            FingerprintList::open(from, segments, run.begin)
+        };
+        lists.push([open(List::Came)?, open(List::Went)?]);
     }
     let mut found = CheckedRuns {
         keys: 0,
         runs: vec![CheckedRun::default(); runs.len().saturating_sub(1)],
     };
-    while let Some(least) = lists.iter().filter_map(|(_, _, list)| list.peek()).min() {
-        let mut is_there = false;
-        for (number, list, entries) in &mut lists {
-            if entries.peek() != Some(least) {
-                continue;
+    let (space, _) = from.bound;
+    let parts = entries.div_ceil(COUNTED_AT_ONCE).max(1);
+    for end in parts_of(&(0..space.count()), parts) {
+        let mut there = Vec::new();
+        for (number, lists) in lists.iter_mut().enumerate() {
+            let mut own = [Vec::new(), Vec::new()];
+            for (list, own) in lists.iter_mut().zip(&mut own) {
+                list.take_below(end, own)?;
             }
-            entries.pass()?;
-            let came = *list == List::Came;
-            if let Some(run) = number.checked_sub(1).map(|at| &mut found.runs[at]) {
-                match came {
-                    true => run.came += 1,
-                    false => run.went += 1,
-                }
-                if is_there == came {
-                    run.contradicts.get_or_insert(least);
-                }
-            }
-            is_there = came;
+            let [came, went] = own;
+            there = match number.checked_sub(1) {
+                Some(run) => found.runs[run].take(there, &came, &went),
+                None => came,
+            };
         }
-        found.keys += u64::from(is_there);
+        found.keys += there.len() as u64;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn some() -> impl Strategy<Value = BTreeSet<u64>> {
+        prop::collection::btree_set(0_u64..120, 0..60)
+    }
+
+    proptest! {
+        /// The slow twin asks a set about each fingerprint.
+        #[test]
+        fn a_run_is_held_against_what_is_below(below in some(), came in some(), went in some()) {
+            let went: Vec<u64> = went.difference(&came).copied().collect();
+            let came: Vec<u64> = came.into_iter().collect();
+            let mut twin = below.clone();
+            let twice = came.iter().filter(|one| !twin.insert(**one)).min().copied();
+            let never = went.iter().filter(|one| !twin.remove(one)).min().copied();
+            let mut run = CheckedRun::default();
+            let left = run.take(below.into_iter().collect(), &came, &went);
+            prop_assert_eq!(left, twin.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!((run.came, run.went), (came.len() as u64, went.len() as u64));
+            prop_assert_eq!(run.contradicts, twice.into_iter().chain(never).min());
+        }
+    }
 }

@@ -81,7 +81,7 @@ fn joined(below: &OwnedChanges, above: &OwnedChanges) -> OwnedChanges {
 }
 
 /// Returns a list with what is added to it and without what is removed.
-fn over(list: &[u64], added: &[u64], removed: &[u64]) -> Vec<u64> {
+pub(in crate::fingerprint) fn over(list: &[u64], added: &[u64], removed: &[u64]) -> Vec<u64> {
     if added.is_empty() && removed.is_empty() {
         return list.to_vec();
     }

@@ -102,6 +102,43 @@ fn runs_that_cancel_each_other_leave_an_empty_store() {
     assert!(reader.verify().unwrap().is_ok());
 }
 
+/// A key that came and is below already, or went and isn't, is found though every page is whole.
+#[test]
+fn verify_names_a_run_that_contradicts_those_below() {
+    let all = hashes(3000);
+    let run = |came: &[u64], went: &[u64]| GivenRun {
+        came: came.to_vec(),
+        went: went.to_vec(),
+        ..GivenRun::default()
+    };
+    let sound = [
+        run(&all[1000..1500], &all[..10]),
+        run(&all[..5], &all[1200..1300]),
+    ];
+    let twice = run(
+        &[&all[1400..1401], &all[2000..2100]].concat(),
+        &all[900..950],
+    );
+    let never = run(&all[2000..2100], &[&all[7..8], &all[900..950]].concat());
+    // A look-up can't tell: the counts of the two make up for each other.
+    let both = run(&all[1400..1401], &all[7..8]);
+    for (number, wrong) in [twice, never, both].into_iter().enumerate() {
+        let (_folder, path) = place();
+        let store = options().create(&path).unwrap();
+        let own: Vec<_> = all[..1000].iter().map(|hash| hashed(*hash)).collect();
+        store.insert_batch(&own).unwrap();
+        store.close().unwrap();
+        options().add_runs(&path, &sound).unwrap();
+        let verify = || options().open_read_only(&path).unwrap().verify().unwrap();
+        assert!(verify().is_ok());
+        options().add_runs(&path, &[wrong]).unwrap();
+        let report = verify();
+        let reasons: Vec<_> = report.segments.iter().map(|one| &one.reason[..]).collect();
+        assert_eq!(reasons.len(), 1, "{number}: {reasons:?}");
+        assert!(reasons[0].starts_with("run 3 contradicts the runs below it about fingerprint "));
+    }
+}
+
 /// A death at any write of the merge leaves the same keys: each step moves the cursors of all runs with its segments.
 #[test]
 fn a_death_at_any_write_of_the_merge_loses_nothing() {
