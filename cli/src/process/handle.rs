@@ -230,8 +230,8 @@ pub fn sync_folder(_: &Path) -> io::Result<()> {
 #[cfg(unix)]
 const DYING: Duration = Duration::from_secs(2);
 
-/// Locks a whole file against other processes that ask, for as long as it is open. Returns whether it was unlocked, or soon
-/// came to be.
+/// Locks a whole file against other processes that ask, for as long as it is open. Returns whether it was unlocked, or
+/// became so within [`DYING`].
 #[cfg(unix)]
 pub fn lock(file: &File) -> io::Result<bool> {
     let begun = Instant::now();

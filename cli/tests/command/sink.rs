@@ -259,14 +259,8 @@ fn two_runs_do_not_share_a_file() {
     assert_eq!(read(&lab, "out"), b"a\n");
 }
 
-/// A run that was killed holds its lock for as long as the system takes to end it.
-#[test]
-fn a_lock_that_another_run_gives_up_is_waited_for() {
-    let lab = Lab::new();
-    lab.write("input", b"a\n");
-    let held = File::create(lab.path("out")).expect("a new file");
-    held.lock().expect("nothing else locks it");
-    let mut child = lab.start(&["dedup", "-o", "out", "store", "input"]);
+/// Waits until a run sleeps, which it does for nothing but a lock.
+fn await_sleep(child: &mut Child) {
     let threads = format!("/proc/{}/task", child.id());
     let sleeps = || {
         let mut threads = fs::read_dir(&threads).into_iter().flatten().flatten();
@@ -275,15 +269,48 @@ fn a_lock_that_another_run_gives_up_is_waited_for() {
             place.is_ok_and(|place| place.contains("nanosleep"))
         })
     };
-    // With so few lines, it sleeps for nothing else.
     while !sleeps() {
         let ended = child.try_wait().expect("the binary was started");
         assert_eq!(ended, None, "it didn't wait");
         thread::yield_now();
     }
+}
+
+/// A run that was killed holds its lock for as long as the system takes to end it.
+#[test]
+fn a_lock_that_another_run_gives_up_is_waited_for() {
+    let lab = Lab::new();
+    lab.write("input", b"a\n");
+    let held = File::create(lab.path("out")).expect("a new file");
+    held.lock().expect("nothing else locks it");
+    let mut child = lab.start(&["dedup", "-o", "out", "store", "input"]);
+    await_sleep(&mut child);
     drop(held);
     assert!(wait(child).0.success());
     assert_eq!(read(&lab, "out"), b"a\n");
+}
+
+/// What the other run has committed meanwhile counts, though it ended after this one had begun.
+#[test]
+fn lines_that_another_run_commits_while_its_lock_is_waited_for_stay() {
+    let lab = Lab::new();
+    lab.write("input", b"a\nb\n");
+    for (number, longer) in [&[][..], &["--output-longer", "cut"]].iter().enumerate() {
+        let (out, store) = (format!("out-{number}"), format!("store-{number}"));
+        let args = [&["dedup"], *longer, &["-o", &out, &store]].concat();
+        let mut first = lab.start(&args);
+        let mut stdin = first.stdin.take().expect("standard input is a pipe");
+        stdin.write_all(b"a\n").expect("it reads");
+        await_length(&lab, &out, 2);
+        let mut second = lab.start(&[&args[..], &["input"]].concat());
+        await_sleep(&mut second);
+        stdin.write_all(b"c\n").expect("it reads");
+        drop(stdin);
+        assert!(wait(first).0.success());
+        let (status, said) = wait(second);
+        assert!(status.success(), "{said}");
+        assert_eq!(read(&lab, &out), b"a\nc\nb\n", "{said}");
+    }
 }
 
 /// One who feeds runs that write to a file of their own.

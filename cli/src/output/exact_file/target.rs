@@ -71,18 +71,10 @@ impl Target {
         store_path: &Path,
         longer: Option<Longer>,
     ) -> Result<Opened, CliError> {
-        let stats = store.stats()?;
-        if !stats.transactional {
-            return Err(CliError::NotTransactional {
-                path: store_path.to_owned(),
-            });
-        }
-        let (known, other_names) = Known::of(&stats.commits, &self.writer())
-            .ok_or_else(|| self.changed("the store's note of it can't be read"))?;
-        for (writer, tag) in other_names {
-            self.refuse_under_other_name(&writer, &tag, known.unfinished())?;
-        }
+        let (_, known) = self.ask(store, store_path)?;
         let file = self.lock(known.unfinished())?;
+        // Until the lock was free, another run may have committed more.
+        let (stats, known) = self.ask(store, store_path)?;
         let failed = |error| CliError::of_output(&self.path, error);
         let metadata = file.metadata().map_err(failed)?;
         let store_file = fs::metadata(store_path).ok();
@@ -112,6 +104,22 @@ impl Target {
             sink,
             notice: settled.notice,
         })
+    }
+
+    /// Returns what the store knows of the file.
+    fn ask(&self, store: &Store, store_path: &Path) -> Result<(Stats, Known), CliError> {
+        let stats = store.stats()?;
+        if !stats.transactional {
+            return Err(CliError::NotTransactional {
+                path: store_path.to_owned(),
+            });
+        }
+        let (known, other_names) = Known::of(&stats.commits, &self.writer())
+            .ok_or_else(|| self.changed("the store's note of it can't be read"))?;
+        for (writer, tag) in other_names {
+            self.refuse_under_other_name(&writer, &tag, known.unfinished())?;
+        }
+        Ok((stats, known))
     }
 
     /// Notes that a run begins.
