@@ -103,7 +103,7 @@ impl<'s, T> Sieve<'s, T> {
     /// Returns an empty sieve for a store. In addition to the memory that the store was
     /// [granted](crate::OpenOptions::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
     /// more. If none was granted and memory can't hold the store's pages, they take an eighth of what is available, 1 GiB at
-    /// most: fewer sweeps are needed.
+    /// most: fewer sweeps are needed. Where the address space is limited, they take a sixteenth of what is left of it at most.
     pub fn new(store: &'s Store) -> Self {
         let mut sieve = Self {
             store,
@@ -178,7 +178,8 @@ impl<'s, T> Sieve<'s, T> {
         self.len() >= self.most
     }
 
-    /// Returns how many keys a full window has.
+    /// Returns how many keys a full window has. Unless [`memory`](Self::memory) has set that, it follows the memory that is
+    /// available, and may change with each sweep.
     #[must_use]
     pub fn most_keys(&self) -> usize {
         self.most
@@ -385,7 +386,7 @@ fn pages(engine: &Engine) -> Result<u64> {
     Ok(view.filter.pages())
 }
 
-/// Returns the place of the first key that a look ahead has answers for. It changes when the look is made anew.
+/// Returns the place of the first key that a look ahead has answers for. It changes when they are looked at once more.
 fn place_of(ahead: &Option<LookAhead>) -> Option<usize> {
     ahead.as_ref().map(|ahead| ahead.first)
 }

@@ -7,11 +7,16 @@ use std::path::PathBuf;
 
 use crate::input::record_blocks::outline::Outline;
 use crate::input::record_blocks::{BLOCK, Block};
-use crate::process::handle;
+use crate::process::{disk, handle};
 
-/// Maximum bytes of all lines that wait, so that they don't fill the disk: 80 million lines of 50 bytes, which is as many as
-/// the keys of the largest window.
+/// Maximum bytes of all lines that wait, 16 for each line included: 64 million lines of 50 bytes.
 const MOST_SPOOLED: u64 = 4 << 30;
+
+/// Nor do they take more than what the disk has free when the first of them comes, divided by this: the store needs room too.
+const DISK_SHARE: u64 = 4;
+
+/// But as many may always wait.
+const LEAST_SPOOLED: u64 = 64 << 20;
 
 /// Maximum bytes of lines in memory where no file can be had.
 const MOST_HELD: u64 = 16 << 20;
@@ -24,6 +29,8 @@ pub struct LineSpool {
     /// Whether there is no file, or it takes no more. It is tried again with the next lines after all have been taken.
     failed: bool,
     entries: VecDeque<Entry>,
+    /// Maximum bytes of these lines.
+    most: u64,
     /// The bytes of all entries, and of those in memory.
     bytes: u64,
     held: u64,
@@ -44,6 +51,7 @@ impl LineSpool {
             file: None,
             failed: false,
             entries: VecDeque::new(),
+            most: MOST_SPOOLED,
             bytes: 0,
             held: 0,
             written: 0,
@@ -55,12 +63,16 @@ impl LineSpool {
     }
 
     pub fn is_full(&self) -> bool {
-        self.bytes >= MOST_SPOOLED || self.held >= MOST_HELD
+        self.bytes >= self.most || self.held >= MOST_HELD
     }
 
     /// Adds a copy of a block, merged with the last one where possible: a block may be as small as a line.
     pub fn push(&mut self, block: &Block) {
         let bytes = block.memory() as u64;
+        if self.is_empty() {
+            let free = disk::free(&self.folder).unwrap_or(u64::MAX);
+            self.most = (free / DISK_SHARE).clamp(LEAST_SPOOLED, MOST_SPOOLED);
+        }
         if let Some(Entry::Held(last)) = self.entries.back_mut()
             && last.memory() + block.memory() <= BLOCK
             && last.goes_on_in(block)

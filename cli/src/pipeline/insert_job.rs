@@ -63,7 +63,7 @@ pub fn claim_all(
     // First, because later claims must not be committed with it.
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
-    let sweeps = (claims.sieve.sweeps(), claims.sieve.most_keys());
+    let sweeps = (claims.sieve.sweeps(), claims.widest);
     let buffer_bytes = claims.store.fullness()?.buffer_bytes;
     // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
@@ -89,6 +89,8 @@ struct Claims<'s> {
     store: &'s Store,
     /// The keys of items that wait for others.
     sieve: Sieve<'s, ()>,
+    /// How many keys its largest window could have: each sweep sets that by the memory that there is.
+    widest: usize,
     repeats: Repeats,
     transactional: bool,
     /// Whether items may be looked up before their turn.
@@ -121,6 +123,7 @@ impl<'s> Claims<'s> {
         let stats = store.stats()?;
         let defers = output.prints() && !stats.transactional;
         let deferred = defers.then(|| Deferred::new(store, &stats)).transpose()?;
+        let sieve = how.sieve.sieve(store);
         Ok(Claims {
             repeats: match stats.kind {
                 Kind::Counting => how.repeats,
@@ -135,7 +138,8 @@ impl<'s> Claims<'s> {
             },
             deferred,
             sink: output.sink().cloned(),
-            sieve: how.sieve.sieve(store),
+            widest: sieve.most_keys(),
+            sieve,
             store,
             commit_every: how.commit_every,
             items: 0,
@@ -174,6 +178,7 @@ impl Claims<'_> {
     fn claim(&mut self, items: &[HashedKey]) -> everseen::Result<()> {
         let (store, verdicts) = (self.store, &mut self.verdicts);
         if !self.sieve.is_empty() {
+            self.widest = self.widest.max(self.sieve.most_keys());
             let each = |(), verdict| verdicts.push(verdict);
             return match self.stops {
                 true => self.sieve.claim_until_pending(items.len(), each).map(drop),
