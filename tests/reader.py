@@ -894,9 +894,7 @@ class Store:
             self.segments = Runs(self, self.superblock, self.header)
         kept = {}
         for section in self.superblock.sections:
-            found, held = section.read(self), kept.setdefault(section.kind, set())
-            require(not found & held, "a section has a hash of another")
-            held |= found
+            kept.setdefault(section.kind, set()).update(section.read(self))
         self.exempt = kept.get(EXEMPT_SECTION, set())
         self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
         rarity = {section.kind: section.rarity for section in self.superblock.sections}

@@ -20,7 +20,7 @@ const LEAST_IN_STEP: u64 = 16;
 pub(crate) const LEAST_RUN: u64 = 8192;
 /// A checkpoint merges as much at once as if so many keys had come: with the ratio of runs, some 260,000 entries.
 pub(crate) const LEAST_AT_ONCE: u64 = 4 * LEAST_RUN;
-/// Hashes: 32 KiB of them.
+/// 32 KiB of hashes.
 pub(crate) const LEAST_PART: u64 = 4096;
 
 /// How a handle opens a store: what it may take, how long it waits, and what it does about damage.

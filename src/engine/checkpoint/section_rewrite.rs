@@ -22,7 +22,7 @@ use crate::storefile::section_writer::SectionWriter;
 use crate::storefile::store_file::StoreFile;
 use crate::wal::{LogFile, RecordKind};
 
-/// A part of a sample is merged with what comes if it has less than this many times as many hashes.
+/// A part of a sample is merged with what comes unless it is at least this many times as large.
 const PART_RATIO: u64 = 8;
 
 /// The contents of a section at a checkpoint: the old hashes and the added ones, without the keys that were inserted.
@@ -151,8 +151,8 @@ impl SectionRewrite<'_> {
         if sampled.is_empty() {
             return Ok(true);
         }
-        let kind = SectionKind::Sample;
-        let parts = self.meta.superblock.sections_of(kind);
+        let superblock = &self.meta.superblock;
+        let parts = superblock.sections_of(SectionKind::Sample);
         let parts: Vec<Section> = parts.filter(|part| part.count > 0).copied().collect();
         let mut held = Vec::new();
         for part in &parts {
@@ -165,25 +165,16 @@ impl SectionRewrite<'_> {
         sampled.dedup();
         // A key that was removed and came again would be counted twice.
         for part in &held {
-            let mut gone = None;
-            sampled.retain(|hash| {
-                !part.contains(*hash).unwrap_or_else(|error| {
-                    gone = Some(error);
-                    false
-                })
-            });
-            if let Some(gone) = gone {
-                return Err(gone_error(&self.file.place, gone));
-            }
+            self.drop_held(part, &mut sampled)?;
         }
-        let count = sampled.len() as u64;
-        if count == 0 {
+        if sampled.is_empty() {
             return Ok(true);
         }
         let counts: Vec<u64> = parts.iter().map(|part| part.count).collect();
+        let count = sampled.len() as u64;
         let kept = kept_parts(&counts, count, self.options.least_part);
+        let merged = counts[kept..].iter().fold(count, |sum, part| sum + part);
         let most = self.options.chunk_keys();
-        let merged = count + counts[kept..].iter().sum::<u64>();
         let remade = Remade {
             path: &self.file.place,
             old: held.split_off(kept),
@@ -192,17 +183,38 @@ impl SectionRewrite<'_> {
             most,
             parts: merged.div_ceil(most).max(1),
         };
-        sections.retain(|section| section.kind != kind || parts[..kept].contains(section));
-        let rarity = self
-            .meta
-            .superblock
-            .section(kind)
-            .map_or(0, |part| part.rarity);
-        let written = self.write(sections, (kind, rarity), &remade, merged)?;
-        sections.push(written);
+        sections.retain(|section| {
+            section.kind != SectionKind::Sample || parts[..kept].contains(section)
+        });
+        sections.push(self.write_sample(sections, &remade)?);
         // The new part comes behind the others of its kind.
         sections.sort_by_key(|section| section.kind);
         Ok(true)
+    }
+
+    /// Drops the hashes that a section has.
+    fn drop_held(&self, held: &Hashes, hashes: &mut Vec<u64>) -> Result<()> {
+        let mut looked = Ok(());
+        hashes.retain(|hash| {
+            let found = held.contains(*hash);
+            let found = found.map_err(|gone| looked = Err(gone_error(&self.file.place, gone)));
+            found == Ok(false)
+        });
+        looked
+    }
+
+    /// Writes a part of the sample.
+    fn write_sample(&self, sections: &[Section], remade: &Remade<'_>) -> Result<Section> {
+        let kind = SectionKind::Sample;
+        // Nothing says that the parts of a forged file have no hash in common.
+        let mut count = 0;
+        remade.for_each(|hashes| {
+            count += hashes.len() as u64;
+            Ok(())
+        })?;
+        let first = self.meta.superblock.section(kind);
+        let rarity = first.map_or(0, |part| part.rarity);
+        self.write(sections, (kind, rarity), remade, count)
     }
 
     /// Replaces the section of a kind with its new contents. Returns `false` if the section was damaged and given up.

@@ -171,7 +171,7 @@ impl View {
 }
 
 /// Looks for keys in the buffers, at most [`BATCH`](crate::prefetch::BATCH) of them. Sets `found` for each that is present, and drops from
-/// `rest` each of which a buffer says whether it is. `says` tells that from what the active buffer says of a key; `None`
+/// `rest` each that a buffer knows to be present or absent. `says` tells that from what the active buffer says of a key; `None`
 /// skips that buffer.
 pub(crate) fn probe_buffers(
     view: &View,

@@ -351,3 +351,37 @@ fn a_damaged_sample_is_given_up_with_all_that_it_tells() {
         assert_eq!(section(&path, 3), None);
     }
 }
+
+/// A reader need not check that parts have no hash in common, so a checkpoint can't rely on it.
+#[test]
+fn forged_parts_with_a_hash_in_common_are_merged() {
+    let (_folder, path) = place();
+    let options = options(Kind::Bloom);
+    let store = options.clone().least_part(4).create(&path).unwrap();
+    let rare = sampled_keys(&store, 800);
+    for part in [&rare[..700], &rare[700..730]] {
+        store.insert_batch(part).unwrap();
+        store.checkpoint().unwrap();
+    }
+    store.close().unwrap();
+    let [first, mut second] = sections(&path, 2).try_into().unwrap();
+    let next = second[1];
+    second[0] = *first.iter().rfind(|hash| **hash < next).unwrap();
+    let file = std::fs::read(&path).unwrap();
+    let slot = forge::newest(&path);
+    let entry = 320 + 64 + 32;
+    let begins = u64_at(&file, SUPERBLOCKS[slot] + entry + 8) as usize * 4096;
+    let mut forged = file[begins..begins + 8].to_vec();
+    forged.extend(second.iter().flat_map(|hash| hash.to_le_bytes()));
+    forge::patch(&path, begins, &forged);
+    let crc = crc32fast::hash(&forged).to_le_bytes();
+    forge::superblock(&path, slot, entry + 24, &crc);
+    assert_eq!(sections(&path, 2)[1], second);
+    let store = options.least_part(1 << 20).open(&path).unwrap();
+    store.insert_batch(&rare[730..]).unwrap();
+    store.close().unwrap();
+    let sampled = section(&path, 2).unwrap();
+    let expected: BTreeSet<u64> = first.iter().chain(&second).copied().collect();
+    assert!(sampled.is_superset(&expected));
+    assert_eq!(sections(&path, 2).len(), 1);
+}
