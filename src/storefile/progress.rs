@@ -30,10 +30,9 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Records that `done` bytes are done in total.
+    /// Records that `done` bytes are done in total. What is done stays done, though a copy may come to be shorter than it was.
     pub(crate) fn at(&mut self, done: u64) -> Result<()> {
-        debug_assert!(done >= self.progress.done, "progress goes on");
-        self.progress.done = done.min(self.progress.total);
+        self.progress.done = done.max(self.progress.done).min(self.progress.total);
         match (self.watch)(self.progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Error::Cancelled),
