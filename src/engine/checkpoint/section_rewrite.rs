@@ -73,6 +73,16 @@ impl Remade<'_> {
         }
         Ok(same)
     }
+
+    /// Returns how many hashes there are, and whether they are unchanged.
+    fn count(&self) -> Result<(u64, bool)> {
+        let mut count = 0;
+        let same = self.for_each(|hashes| {
+            count += hashes.len() as u64;
+            Ok(())
+        })?;
+        Ok((count, same))
+    }
 }
 
 /// What a log adds to the sections.
@@ -207,11 +217,7 @@ impl SectionRewrite<'_> {
     fn write_sample(&self, sections: &[Section], remade: &Remade<'_>) -> Result<Section> {
         let kind = SectionKind::Sample;
         // Nothing says that the parts of a forged file have no hash in common.
-        let mut count = 0;
-        remade.for_each(|hashes| {
-            count += hashes.len() as u64;
-            Ok(())
-        })?;
+        let (count, _) = remade.count()?;
         let first = self.meta.superblock.section(kind);
         let rarity = first.map_or(0, |part| part.rarity);
         self.write(sections, (kind, rarity), remade, count)
@@ -247,11 +253,7 @@ impl SectionRewrite<'_> {
             most,
             parts: total.div_ceil(most).max(1),
         };
-        let mut count = 0;
-        let same = remade.for_each(|hashes| {
-            count += hashes.len() as u64;
-            Ok(())
-        })?;
+        let (count, same) = remade.count()?;
         if same && !given_up {
             return Ok(true);
         }
