@@ -17,7 +17,9 @@ use crate::memtable::Digest;
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{Content, PAGE_BYTES};
 use crate::page_io::PageAccess;
-use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
+use crate::page_io::page_checkpoint::{
+    ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint, Written,
+};
 use crate::storefile::page_scan::Pages;
 use crate::storefile::store_file::StoreFile;
 
@@ -84,7 +86,7 @@ impl PageCheckpoint for CountingCheckpoint<'_> {
         &self.nets
     }
 
-    fn write(&mut self, sections: &[Section]) -> Result<()> {
+    fn write(&mut self, sections: &[Section]) -> Result<Written> {
         let (closed, nets) = (self.layers.closed, self.nets);
         let fill = |task: &CheckpointTask, layer: &mut Layer| count(closed, task, nets, layer);
         self.layers.write(sections, fill)
@@ -107,14 +109,15 @@ fn count(
     task: &CheckpointTask,
     nets: NetSource<'_>,
     layer: &mut Layer,
-) -> Result<()> {
+) -> Result<Written> {
     let (access, found) = (closed.access, &closed.found);
     let from_log = log_nets(closed, task.count);
     let mut pass = CountingPass::new(access, task)?;
     pass.run(nets, from_log, found.digest, closed.is_private)
         .inspect_err(|_| access.shared.set_torn(pass.named()))?;
     layer.keys = layer.keys.saturating_add_signed(found.digest.net());
-    Ok(())
+    // The pass turns to the log by itself: what it counted can't be counted again.
+    Ok(Written::AsLogged)
 }
 
 /// The keys whose count has risen.

@@ -11,10 +11,12 @@ use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::{FormatError, Layer, Section, Superblock};
 use crate::generation::hash_stream::KeySource;
-use crate::memtable::{Buffer, ClosedKeys, Digest};
+use crate::memtable::{ClosedKeys, Digest};
 use crate::page::PAGE_BYTES;
 use crate::page_io::PageAccess;
-use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
+use crate::page_io::page_checkpoint::{
+    ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint, Written,
+};
 use crate::storefile::store_file::StoreFile;
 use crate::wal::RecordKind;
 
@@ -60,8 +62,8 @@ impl<'a> LayerCheckpoint<'a> {
     pub(super) fn write(
         &mut self,
         sections: &[Section],
-        fill: impl FnOnce(&CheckpointTask, &mut Layer) -> Result<()>,
-    ) -> Result<()> {
+        fill: impl FnOnce(&CheckpointTask, &mut Layer) -> Result<Written>,
+    ) -> Result<Written> {
         let closed = self.closed;
         let PageAccess { file, shared, .. } = closed.access;
         // Without a key, there is no pass over the pages whose sync includes the sections.
@@ -69,7 +71,7 @@ impl<'a> LayerCheckpoint<'a> {
             if sections != closed.meta.superblock.sections {
                 file.sync("sync the sections of")?;
             }
-            return Ok(());
+            return Ok(Written::AsLogged);
         }
         let layer = self
             .layers
@@ -81,11 +83,11 @@ impl<'a> LayerCheckpoint<'a> {
         let task = CheckpointTask::new(closed.meta, generation, target, self.count, workers);
         let task = task.with_log_keys(closed.log_keys);
         shared.set_torn(task.torn.clone());
-        fill(&task, layer)?;
+        let written = fill(&task, layer)?;
         file.sync("sync the pages of")?;
         shared.window().publish(0..0);
         shared.set_torn(0..0);
-        Ok(())
+        Ok(written)
     }
 
     /// Makes the superblock durable, with the layers.
@@ -152,7 +154,7 @@ impl<'a> BloomCheckpoint<'a> {
     pub(crate) fn begin(closed: &'a ClosedLog<'a>, mapped: &'a dyn Fn() -> usize) -> Result<Self> {
         Ok(Self {
             layers: LayerCheckpoint::begin(closed, mapped)?,
-            keys: key_source(closed, closed.buffer),
+            keys: key_source(closed),
         })
     }
 }
@@ -166,7 +168,7 @@ impl PageCheckpoint for BloomCheckpoint<'_> {
         &self.keys
     }
 
-    fn write(&mut self, sections: &[Section]) -> Result<()> {
+    fn write(&mut self, sections: &[Section]) -> Result<Written> {
         let (closed, keys) = (self.layers.closed, &self.keys);
         let fill = |task: &CheckpointTask, layer: &mut Layer| set_bits(closed, task, keys, layer);
         self.layers.write(sections, fill)
@@ -177,8 +179,8 @@ impl PageCheckpoint for BloomCheckpoint<'_> {
     }
 }
 
-fn key_source<'a>(closed: &ClosedLog<'a>, buffer: Option<&'a Buffer>) -> KeySource<'a> {
-    match buffer {
+fn key_source<'a>(closed: &ClosedLog<'a>) -> KeySource<'a> {
+    match closed.buffer {
         Some(buffer) => KeySource::Closed(ClosedKeys::of(buffer)),
         None => KeySource::Log {
             log: Arc::clone(closed.log),
@@ -189,28 +191,20 @@ fn key_source<'a>(closed: &ClosedLog<'a>, buffer: Option<&'a Buffer>) -> KeySour
     }
 }
 
-/// Sets the bits of a generation's keys in the pages of a layer. Uses the log's keys if the buffer returned different
-/// ones.
+/// Sets the bits of a generation's keys in the pages of a layer.
 fn set_bits(
     closed: &ClosedLog<'_>,
     task: &CheckpointTask,
     keys: &KeySource<'_>,
     layer: &mut Layer,
-) -> Result<()> {
-    let access = closed.access;
-    let before = *layer;
-    let taken = run_pass(access, task, keys, layer)?;
+) -> Result<Written> {
+    let taken = run_pass(closed.access, task, keys, layer)?;
     let is_sure = !matches!(keys, KeySource::Closed(_)) || closed.is_private;
-    if is_sure || taken == closed.found.digest {
-        return Ok(());
-    }
-    // Bits are only ever added, so the pass can run again, as after an interruption.
-    *layer = before;
-    let meta = access.file.read_meta()?;
-    let (target, workers) = ((task.layer_index, task.layer), task.workers);
-    let task = CheckpointTask::new(&meta, task.generation, target, task.count, workers);
-    run_pass(access, &task, &key_source(closed, None), layer)?;
-    Ok(())
+    Ok(match is_sure || taken == closed.found.digest {
+        true => Written::AsLogged,
+        // Bits are only ever added, so the pass can run again, as after an interruption.
+        false => Written::Otherwise,
+    })
 }
 
 /// Sets the bits of keys in the pages of a layer, and returns a digest of the keys.

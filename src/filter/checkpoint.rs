@@ -59,16 +59,6 @@ pub(crate) fn expect_memory(access: PageAccess<'_>) -> Result<()> {
     }
 }
 
-/// Returns whether a buffer must be compared with its log before any of it goes into the pages. Where it need not, the
-/// checkpoint compares what it took and can still turn to the log.
-pub(crate) fn must_agree_before(header: &Header) -> bool {
-    match header.kind {
-        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
-        // A segment can't be merged again from the log if the buffer turns out to differ.
-        Kind::Fingerprint => true,
-    }
-}
-
 /// Begins the checkpoint of a closed log. Makes room for its pages.
 pub(crate) fn begin<'a>(
     closed: &'a ClosedLog<'a>,

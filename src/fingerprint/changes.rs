@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::generation::hash_stream::{CommittedTo, for_each_change, sort_nearly_sorted};
 use crate::generation::log_window::LogWindow;
-use crate::memtable::{ClosedKeys, DecidedBy};
+use crate::memtable::{ClosedKeys, DecidedBy, Digest};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::wal::LogFile;
 
@@ -18,7 +18,11 @@ const LEAST_KEPT: usize = 4096;
 /// Where a checkpoint finds its changes.
 #[derive(Clone)]
 pub(crate) enum ChangeSource<'a> {
-    Closed(ClosedKeys<'a>),
+    Closed {
+        keys: ClosedKeys<'a>,
+        /// The digest of their log; `None` if no other process can change them.
+        logged: Option<Digest>,
+    },
     Log {
         log: Arc<LogFile>,
         committed: CommittedTo,
@@ -26,6 +30,19 @@ pub(crate) enum ChangeSource<'a> {
         count: u64,
     },
     Nothing,
+}
+
+impl ChangeSource<'_> {
+    /// Returns whether the changes are still those of the log. If they aren't, what was taken may be anything.
+    pub(crate) fn is_as_logged(&self) -> bool {
+        match self {
+            Self::Closed {
+                keys,
+                logged: Some(logged),
+            } => keys.digest() == *logged,
+            Self::Closed { logged: None, .. } | Self::Log { .. } | Self::Nothing => true,
+        }
+    }
 }
 
 /// Takes a source's changes range by range, ascending.
@@ -68,11 +85,15 @@ impl<'a> ChangeStream<'a> {
     /// than once.
     pub(crate) fn another(&self) -> Option<Self> {
         let is_cheap = match &self.source {
-            ChangeSource::Closed(_) | ChangeSource::Nothing => true,
+            ChangeSource::Closed { .. } | ChangeSource::Nothing => true,
             ChangeSource::Log { count, .. } => *count <= self.most,
         };
         let again = || Self::new(self.source.clone(), self.space, self.most);
         is_cheap.then(|| again().decided_by(self.decided_by))
+    }
+
+    pub(crate) fn is_as_logged(&self) -> bool {
+        self.source.is_as_logged()
     }
 
     /// Replaces what `changes` holds by the changes in a range of fingerprints.
@@ -90,13 +111,17 @@ impl<'a> ChangeStream<'a> {
         let (space, hashes) = (self.space, self.space.hashes(fingerprints));
         match &self.source {
             ChangeSource::Nothing => {}
-            ChangeSource::Closed(keys) => {
+            ChangeSource::Closed { keys, logged } => {
                 keys.collect(hashes, self.decided_by, added, removed);
                 for list in [added, removed] {
                     for hash in &mut *list {
                         *hash = space.fingerprint(*hash);
                     }
                     sort_nearly_sorted(list, |fingerprint| fingerprint);
+                    if logged.is_some() {
+                        // A word that changes meanwhile may repeat another, and no list may have a fingerprint twice.
+                        list.dedup();
+                    }
                 }
             }
             ChangeSource::Log {
@@ -242,13 +267,13 @@ mod tests {
             cuts.push(space.count());
             cuts.sort_unstable();
             let sources = [
-                ChangeSource::Closed(ClosedKeys::of(&buffer)),
+                ChangeSource::Closed { keys: ClosedKeys::of(&buffer), logged: None },
                 ChangeSource::Log { log: Arc::new(log), committed: None, count },
             ];
             let ways = [DecidedBy::LastRecord, DecidedBy::Sum];
             for (source, way) in sources.into_iter().flat_map(|source| ways.map(|way| (source.clone(), way))) {
                 let reads_once = matches!(&source, ChangeSource::Log { count, .. } if *count <= most);
-                let is_closed = matches!(source, ChangeSource::Closed(_));
+                let is_closed = matches!(source, ChangeSource::Closed { .. });
                 let stream = ChangeStream::new(source, space, most).decided_by(way);
                 let another = stream.another();
                 prop_assert_eq!(another.is_some(), is_closed || reads_once);

@@ -133,12 +133,13 @@ impl<'a> FingerprintPass<'a> {
     /// directory that result, without a sync: the only run from there on. Also returns the filter of the segments if they
     /// are new ones.
     ///
-    /// A large store is merged in steps. All but the last are published here.
+    /// A large store is merged in steps. All but the last are published here. Returns `None`, with none of the last step
+    /// published, once the changes turn out not to be those of the log.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
         merge: &Merge,
-    ) -> Result<(DirectoryRef, Option<Arc<NegativeFilter>>)> {
+    ) -> Result<Option<(DirectoryRef, Option<Arc<NegativeFilter>>)>> {
         // Of no other generation are the changes: the segments would skip a log, or have one twice.
         assert_eq!(merge.generation, self.superblock.generation + 1);
         let held = std::mem::take(&mut self.held);
@@ -162,19 +163,25 @@ impl<'a> FingerprintPass<'a> {
             // With few changes, several parts are a step.
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
             if part.end < old.len() && is_enough {
+                if !changes.is_as_logged() {
+                    return Ok(None);
+                }
                 let all = merged.iter().chain(&old[part.end..]).copied().collect();
                 let begin = old[part.end].first;
                 self.end_step(all, begin, merge.generation, negative_filter.held())?;
                 (unpublished, is_published) = (0, true);
             }
         }
+        if !changes.is_as_logged() {
+            return Ok(None);
+        }
         // What a step has published has the filter of before, not the one that was made since.
         let is_new = is_published || merged != self.segments || !self.young.is_empty();
         if !is_new && !self.access.state.is_repairing() {
-            return Ok((self.directory, None));
+            return Ok(Some((self.directory, None)));
         }
         let directory = self.write_directory(&merged, merge.generation)?;
-        Ok((directory, negative_filter.into_filter()))
+        Ok(Some((directory, negative_filter.into_filter())))
     }
 
     /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or

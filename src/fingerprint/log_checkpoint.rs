@@ -16,7 +16,9 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::memtable::ClosedKeys;
 use crate::page::fingerprint_space::FingerprintSpace;
-use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
+use crate::page_io::page_checkpoint::{
+    ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint, Written,
+};
 
 /// The checkpoint of a store of fingerprints.
 pub(crate) struct FingerprintCheckpoint<'a> {
@@ -67,12 +69,12 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         &self.inserted
     }
 
-    fn write(&mut self, sections: &[Section]) -> Result<()> {
+    fn write(&mut self, sections: &[Section]) -> Result<Written> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
         if count == 0 && !self.pass.merges_without_changes() {
-            return Ok(());
+            return Ok(Written::AsLogged);
         }
         let mut plan = self.pass.plan(count);
         let mut below = None;
@@ -98,13 +100,19 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
                 let merged = (runs, &plan.drains[..]);
                 (self.directory, self.runs, self.negative_filter) =
                     self.pass.write_run(source, merged, &merge)?;
+                if !self.inserted.source.is_as_logged() {
+                    return Ok(Written::Otherwise);
+                }
             }
             Merging::All => {
-                (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
+                let Some(merged) = self.pass.run(source, &merge)? else {
+                    return Ok(Written::Otherwise);
+                };
+                (self.directory, self.negative_filter) = merged;
                 self.runs = None;
             }
         }
-        Ok(())
+        Ok(Written::AsLogged)
     }
 
     fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
@@ -121,7 +129,10 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
 
 fn change_source<'a>(closed: &ClosedLog<'a>) -> ChangeSource<'a> {
     match closed.buffer {
-        Some(buffer) => ChangeSource::Closed(ClosedKeys::of(buffer)),
+        Some(buffer) => ChangeSource::Closed {
+            keys: ClosedKeys::of(buffer),
+            logged: (!closed.is_private).then_some(closed.found.digest),
+        },
         None => ChangeSource::Log {
             log: Arc::clone(closed.log),
             committed: closed.found.committed.clone(),
@@ -140,12 +151,12 @@ impl InsertedKeys for InsertedFingerprints<'_> {
     fn count_in_log(&self) -> u64 {
         match &self.source {
             ChangeSource::Log { count, .. } => *count,
-            ChangeSource::Closed(_) | ChangeSource::Nothing => 0,
+            ChangeSource::Closed { .. } | ChangeSource::Nothing => 0,
         }
     }
 
     fn remover(&self, most: u64) -> InsertedRemover<'_> {
-        if let ChangeSource::Closed(keys) = &self.source {
+        if let ChangeSource::Closed { keys, .. } = &self.source {
             return keys.remover(most);
         }
         let space = self.space;

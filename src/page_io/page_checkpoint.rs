@@ -54,6 +54,15 @@ pub(crate) struct ClosedLog<'a> {
     pub(crate) is_private: bool,
 }
 
+/// Which keys a checkpoint has written.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    AsLogged,
+    /// Those of a buffer that changed while they were taken. Nothing may name them: the log has to be written.
+    Otherwise,
+}
+
 /// The steps of a checkpoint that depend on the kind of the pages. The engine calls each of them once, in this order.
 pub(crate) trait PageCheckpoint {
     /// Returns the pages that hold anything but sections, now or once this checkpoint is through.
@@ -64,7 +73,7 @@ pub(crate) trait PageCheckpoint {
 
     /// Writes the log's keys into the pages. `sections` are those after the checkpoint. They have been written, but not
     /// synced.
-    fn write(&mut self, sections: &[Section]) -> Result<()>;
+    fn write(&mut self, sections: &[Section]) -> Result<Written>;
 
     /// Makes `superblock` durable, with the pages added that were written. Returns the newest superblock.
     fn publish(&mut self, superblock: Superblock) -> Result<Superblock>;

@@ -14,7 +14,7 @@ use crate::generation::sampling::Sampling;
 use crate::memtable::Buffer;
 use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
-use crate::page_io::page_checkpoint::ClosedLog;
+use crate::page_io::page_checkpoint::{ClosedLog, Written};
 use crate::storefile::meta::Meta;
 use crate::wal::file::RECORDS_OFFSET;
 use crate::wal::{Cut, LogError, LogFile};
@@ -109,7 +109,12 @@ impl LogApplier<'_> {
         let sections = rewrite.after(log, added, pages.inserted())?;
         // No reader takes a superblock with others, so no page may be written for one.
         assert!(are_in_order(&sections), "{sections:?}");
-        pages.write(&sections)?;
+        if pages.write(&sections)? == Written::Otherwise {
+            drop(pages);
+            sync(log)?;
+            let meta = access.file.read_meta()?;
+            return self.apply(&meta, log, None, trigger);
+        }
         let before = meta.superblock.sequence;
         let published = pages.publish(superblock_after(&closed, sections)?)?;
         // Only after this superblock may the log go.
@@ -134,8 +139,7 @@ impl LogApplier<'_> {
         let has_exemptions = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
         let agreed = buffer.filter(|buffer| self.agrees(buffer, found, has_exemptions));
         if agreed.is_none() && buffer.is_some() {
-            let synced = log.file.sync();
-            synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+            sync(log)?;
         }
         Ok(agreed)
     }
@@ -151,16 +155,12 @@ impl LogApplier<'_> {
             && found.keys <= self.access.options.chunk_keys()
     }
 
-    /// Returns whether the closed buffer holds what its log does, as far as that must be known before any of it is used
-    /// for exemptions. A private buffer always does.
+    /// Returns whether the closed buffer holds what its log does, as far as that must be known before any of it is used.
+    /// Every checkpoint compares what it took, but one that counts can't be repeated, nor can the exemptions that it ends.
     fn agrees(&self, buffer: &Buffer, found: &LogSummary, has_exemptions: bool) -> bool {
-        if self.is_private {
-            return true;
-        }
-        let header = &self.access.file.header;
-        let must_agree = has_exemptions || filter::must_agree_before(header);
-        buffer.tail().end == found.end.end
-            && (!must_agree || buffer.closed_digest() == found.digest)
+        self.is_private
+            || buffer.tail().end == found.end.end
+                && (!has_exemptions || buffer.closed_digest() == found.digest)
     }
 }
 
@@ -174,6 +174,11 @@ fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
             source: LogError::Unsealed { end: found.end.end },
         }),
     }
+}
+
+fn sync(log: &LogFile) -> Result<()> {
+    let synced = log.file.sync();
+    synced.map_err(|error| Error::sync("sync the log", &log.path, error))
 }
 
 fn summary_of(log: &LogFile, meta: &Meta) -> Result<LogSummary> {

@@ -11,6 +11,7 @@
 
 mod judge;
 mod ledger;
+mod meanwhile;
 mod named;
 mod spoil;
 mod work;
@@ -59,16 +60,13 @@ impl Trial {
             (Kind::Fingerprint, false),
             (Kind::Fingerprint, true),
         ][random.below(7) as usize];
-        // A checkpoint of fingerprints compares its buffer with the log before it takes keys from it, and not once more
-        // afterwards. So their memory changes between calls alone.
-        let is_still = kind == Kind::Fingerprint;
         Self {
             seed,
             kind,
             transactional,
-            background: random.below(2) == 0 && !is_still,
+            background: random.below(2) == 0,
             handles: 1 + random.below(2) as usize,
-            meanwhile: random.below(4) == 0 && !is_still,
+            meanwhile: random.below(4) == 0,
             dies: random.below(3) == 0,
             follows: random.below(2) == 0,
         }

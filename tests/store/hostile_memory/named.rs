@@ -35,7 +35,7 @@ fn store(options: &Options) -> (TempDir, PathBuf, Store) {
 }
 
 /// Changes a word of a file of shared memory.
-fn change(path: &Path, suffix: &str, index: u64, to: impl Fn(u64) -> u64) {
+pub(super) fn change(path: &Path, suffix: &str, index: u64, to: impl Fn(u64) -> u64) {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     let file = OpenOptions::new()
@@ -46,15 +46,19 @@ fn change(path: &Path, suffix: &str, index: u64, to: impl Fn(u64) -> u64) {
     set_word(&file, index, to(word(&file, index).unwrap()));
 }
 
-/// Where the first bucket of the table with a key in it begins.
-fn bucket(path: &Path) -> u64 {
+/// Where the first bucket of the table with two keys in it begins.
+pub(super) fn bucket(path: &Path, suffix: &str) -> u64 {
     let mut name = path.as_os_str().to_owned();
-    name.push("-shm.2");
+    name.push(suffix);
     let file = OpenOptions::new().read(true).open(name).unwrap();
     let first = 64 + word(&file, 2).unwrap();
     let mut buckets = (first..).step_by(8);
-    let has_key = |bucket: &u64| word(&file, bucket + 6).unwrap() != 0;
-    buckets.find(has_key).unwrap()
+    let has_two = |bucket: &u64| {
+        [0, 1, 6]
+            .iter()
+            .all(|at| word(&file, bucket + at).unwrap() != 0)
+    };
+    buckets.find(has_two).unwrap()
 }
 
 fn wrong(outcome: everseen::Result<u64>) -> &'static str {
@@ -130,7 +134,7 @@ fn a_checkpoint_believes_the_log_and_not_the_table() {
         let options = options(kind, false);
         for round in 0..3 {
             let (_folder, path, store) = store(&options);
-            let bucket = bucket(&path);
+            let bucket = bucket(&path, "-shm.2");
             match round {
                 // Another key.
                 0 => change(&path, "-shm.2", bucket, |old| old ^ 1 << 7),
@@ -152,7 +156,9 @@ fn keys_that_are_carried_over_are_those_of_the_log() {
     for kind in [Kind::Bloom, Kind::Fingerprint] {
         let options = options(kind, true);
         let (_folder, path, store) = store(&options);
-        change(&path, "-shm.2", bucket(&path), |old| old ^ 1 << 47);
+        change(&path, "-shm.2", bucket(&path, "-shm.2"), |old| {
+            old ^ 1 << 47
+        });
         store.checkpoint().unwrap();
         let new = store.insert_batch(&hashes()).unwrap();
         assert!(new.iter().all(|new| !*new));

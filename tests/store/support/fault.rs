@@ -97,6 +97,14 @@ impl Rule {
         }
     }
 
+    /// Strikes none, and calls `each` ahead of every call.
+    pub fn none(each: impl Fn(Call, &Path) + Send + 'static) -> Self {
+        Self::nth(u64::MAX, Fault::Short).that(move |call, path| {
+            each(call, path);
+            false
+        })
+    }
+
     /// Counts these calls alone.
     pub fn on(self, call: Call) -> Self {
         self.that(move |other, _| other == call)
