@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bloom::layer_pages::{LayerPages, with_keys};
 use crate::prefetch::lookup_order::{GROUPS_LOG2, LookupOrder};
-use crate::prefetch::{BATCH, BehindWalk};
+use crate::prefetch::{BATCH, BehindWalk, SAMPLE_PAGES};
 use crate::sys::storage::StorageFile;
 
 /// The maximum number of unneeded pages between two needed ones that are read along: one large read takes less time
@@ -15,9 +15,6 @@ const GAP: u64 = 8;
 /// The number of pages of a layer that are requested ahead of the look-ups if keys are dense: enough to keep a disk
 /// busy with sequential reads.
 const PAGES_AHEAD: u64 = 2048;
-
-/// The approximate number of a walk's pages that show later whether what it read is still in memory.
-const SAMPLE_PAGES: u64 = 64;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct Readahead<'a> {

@@ -4,7 +4,7 @@ use super::memory_budget::default_share;
 use super::open_options::OpenOptions;
 
 /// The filter of all keys takes at most what the buffers of an exclusive handle may take, divided by this.
-const ABSENCE_SHARE: u64 = 2;
+const ABSENCE_SHARE: u64 = 1;
 /// In a handle whose caller set its memory, the filter of the runs above the oldest one takes at most that, divided by this.
 const GRANTED_SHARE: u64 = 4;
 

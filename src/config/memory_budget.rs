@@ -102,9 +102,11 @@ const DEFAULT_WINDOW: u64 = 64 << 20;
 /// Or at most what is left of a limited address space, divided by this.
 const WINDOW_SHARE: u64 = 16;
 /// Where memory can't hold the pages, a sweep reads them all from the disk. The more keys share it, the fewer there are: a
-/// window then takes what is available, divided by this, up to the most.
+/// window then takes what is available, divided by this, up to the most. Pages that take more than the other share of what
+/// is available don't stay there: buffers, filters and what checkpoints write need room as well.
 const SWEPT_SHARE: u64 = 8;
-const MOST_SWEPT: u64 = 1 << 30;
+const HELD_SHARE: u64 = 2;
+const MOST_SWEPT: u64 = 2 << 30;
 
 impl OpenOptions {
     /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
@@ -253,7 +255,7 @@ impl OpenOptions {
 }
 
 fn swept_window(memory: Memory, pages: u64) -> u64 {
-    match pages > memory.available {
+    match pages > memory.available / HELD_SHARE {
         true => (memory.available / SWEPT_SHARE).min(MOST_SWEPT),
         false => 0,
     }
@@ -279,8 +281,8 @@ mod tests {
             available,
             background: 0,
         };
-        assert_eq!(swept_window(memory(4 << 30), 4 << 30), 0);
-        assert_eq!(swept_window(memory(4 << 30), (4 << 30) + 1), 512 << 20);
+        assert_eq!(swept_window(memory(4 << 30), 2 << 30), 0);
+        assert_eq!(swept_window(memory(4 << 30), (2 << 30) + 1), 512 << 20);
         assert_eq!(swept_window(memory(20 << 30), 40 << 30), MOST_SWEPT);
         let pages = u64::MAX;
         let usual = OpenOptions::DEFAULT_BUFFER.min(DEFAULT_WINDOW);

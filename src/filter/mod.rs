@@ -206,6 +206,14 @@ impl Filter {
         }
     }
 
+    /// Returns whether a walk over the keys brings so many to each page that it lists pages whole. It wants them sorted.
+    pub(crate) fn lists_pages(&self, order: &LookupOrder<'_>) -> bool {
+        match self {
+            Self::Fingerprint(segments) => segment_readahead::lists_pages(order, segments),
+            Self::Bloom(_) | Self::Closed => false,
+        }
+    }
+
     /// Begins to ask for the pages of `keys` keys ahead of their look-ups.
     pub(crate) fn readahead<'a>(
         &'a self,
@@ -241,7 +249,9 @@ impl<'a> Readahead<'a> {
     ) -> Self {
         match filter {
             Filter::Bloom(layers) => Self::Bloom(LayerReadahead::new(layers, file, keys, behind)),
-            Filter::Fingerprint(segments) => Self::Fingerprint(SegmentReadahead::new(segments)),
+            Filter::Fingerprint(segments) => {
+                Self::Fingerprint(SegmentReadahead::new(segments, file, behind))
+            }
             Filter::Closed => Self::Nothing,
         }
     }
@@ -259,7 +269,8 @@ impl<'a> Readahead<'a> {
     pub(crate) fn into_sample(self) -> Vec<u64> {
         match self {
             Self::Bloom(readahead) => readahead.sample,
-            Self::Fingerprint(_) | Self::Nothing => Vec::new(),
+            Self::Fingerprint(readahead) => readahead.into_sample(),
+            Self::Nothing => Vec::new(),
         }
     }
 }

@@ -26,5 +26,6 @@ pub(crate) mod segment;
 pub(crate) mod segment_delta;
 mod segment_io;
 pub(crate) mod segment_reader;
+mod segment_sweep;
 pub(crate) mod set_algebra;
 pub(crate) mod verify;

@@ -67,7 +67,7 @@ pub(crate) fn probe_segments(
     let (mut selected, mut answers) = ([0; BATCH], [None; BATCH]);
     let wanted = rest.select(hashes, &mut selected);
     let answers = &mut answers[..wanted.len()];
-    segments.contains_all(wanted, answers);
+    segments.contains_all(wanted, context.order, answers);
     if answers.contains(&None) {
         return Err(NeedsPointLookup);
     }

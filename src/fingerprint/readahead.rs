@@ -1,8 +1,11 @@
 //! Requests pages of segments from the system ahead of the look-ups.
 
 use crate::fingerprint::runs::run_set::RunSet;
-use crate::prefetch::BATCH;
+use crate::fingerprint::segment::page_walk::LOOKS_A_PAGE;
+use crate::fingerprint::segment_sweep::SegmentSweep;
 use crate::prefetch::lookup_order::LookupOrder;
+use crate::prefetch::{BATCH, BehindWalk};
+use crate::sys::storage::StorageFile;
 
 /// The number of keys whose pages are requested ahead of the look-ups: enough to keep a disk busy.
 const KEYS_AHEAD: usize = 4 * BATCH;
@@ -12,22 +15,34 @@ const SEGMENT_GAP: u64 = 2;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
-    segments: &'a RunSet,
+    runs: &'a RunSet,
     asked_to: usize,
     pages: Vec<u64>,
+    sweep: SegmentSweep<'a>,
 }
 
 impl<'a> SegmentReadahead<'a> {
-    pub(crate) fn new(segments: &'a RunSet) -> Self {
+    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, passed: BehindWalk) -> Self {
         Self {
-            segments,
+            runs,
             asked_to: 0,
             pages: Vec::new(),
+            sweep: SegmentSweep::new(runs, file, passed),
         }
+    }
+
+    /// Returns the file offsets of some of the pages that were requested.
+    pub(crate) fn into_sample(self) -> Vec<u64> {
+        self.sweep.sample
     }
 
     /// Requests what the look-ups need from turn `first` on, up to the readahead distance.
     pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
+        if order.is_by_page() && order.count() as u64 >= self.runs.pages() {
+            // Nearly all pages are needed, and a disk reads them much faster in large pieces.
+            self.sweep.advance(order, first);
+            return;
+        }
         self.asked_to = self.asked_to.max(first);
         let end = order.count().min(first + BATCH + KEYS_AHEAD);
         let mut hashes = [0; BATCH];
@@ -38,12 +53,12 @@ impl<'a> SegmentReadahead<'a> {
             self.asked_to = to;
             self.pages.clear();
             for hash in &*hashes {
-                self.segments.add_pages_of(*hash, &mut self.pages);
+                self.runs.add_pages_of(*hash, &mut self.pages);
             }
             self.pages.sort_unstable();
             for run in self.pages.chunk_by(|one, next| next - one <= SEGMENT_GAP) {
                 if let [first, .., last] | [first @ last] = run {
-                    self.segments.will_need(*first..*last + 1);
+                    self.runs.will_need(*first..*last + 1);
                 }
             }
         }
@@ -51,6 +66,11 @@ impl<'a> SegmentReadahead<'a> {
 }
 
 /// Returns whether a walk over the keys passes every page of the segments in order, or nearly so.
-pub(crate) fn is_sweep(order: &LookupOrder<'_>, segments: &RunSet) -> bool {
-    order.is_by_page() && order.count() as u64 >= segments.pages() / 8
+pub(crate) fn is_sweep(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
+    order.is_by_page() && order.count() as u64 >= runs.pages() / 8
+}
+
+/// Returns whether it brings so many keys to each page that listing a page whole takes less time.
+pub(crate) fn lists_pages(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
+    order.is_by_page() && order.count() as u64 >= LOOKS_A_PAGE * runs.pages()
 }

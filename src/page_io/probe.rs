@@ -60,12 +60,25 @@ impl From<FormatError> for NeedsPointLookup {
 }
 
 /// The order in which keys are looked up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyOrder {
     /// In the order they were given.
     Given,
     /// Roughly in page order, `keys` of them.
     ByPage { keys: u64 },
+    /// In page order, many for each page.
+    Sorted,
+}
+
+impl KeyOrder {
+    /// Returns whether the keys pass nearly all of so many pages, and each of them once.
+    pub(crate) fn covers(self, pages: u64) -> bool {
+        match self {
+            Self::Given => false,
+            Self::ByPage { keys } => keys >= pages,
+            Self::Sorted => true,
+        }
+    }
 }
 
 /// What looking up many keys in pages takes.

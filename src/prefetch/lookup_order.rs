@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::SourceTail;
 
 /// The number of keys from which it pays to look them up in the order of the pages, where these come from the disk.
@@ -32,6 +33,33 @@ impl<'a> LookupOrder<'a> {
         Self { keys, places }
     }
 
+    /// Sorts them by all bits of their hashes.
+    pub(crate) fn sort(&mut self) {
+        let SourceTail { source, .. } = self.keys;
+        let Some(places) = &mut self.places else {
+            return;
+        };
+        // Keys with the same highest bits lie together.
+        let bits = group_bits(places.len());
+        let group_of = |hash: u64| hash >> (64 - bits);
+        let (mut group, mut begin) = (Vec::new(), 0);
+        let mut hashes = [0; BATCH];
+        for first in (0..places.len()).step_by(BATCH) {
+            let end = places.len().min(first + BATCH);
+            let hashes = &mut hashes[..end - first];
+            source.hashes_at(&places[first..end], hashes);
+            for (at, hash) in (first..).zip(&*hashes) {
+                let is_of_next = |(last, _): &(u64, u32)| group_of(*last) != group_of(*hash);
+                if group.last().is_some_and(is_of_next) {
+                    put_sorted(&mut group, &mut places[begin..at]);
+                    begin = at;
+                }
+                group.push((*hash, places[at]));
+            }
+        }
+        put_sorted(&mut group, &mut places[begin..]);
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.keys.count()
     }
@@ -60,11 +88,24 @@ impl<'a> LookupOrder<'a> {
     }
 }
 
+/// Moves the places of a group, with their hashes, to `places` in order.
+fn put_sorted(group: &mut Vec<(u64, u32)>, places: &mut [u32]) {
+    group.sort_unstable();
+    for (at, (_, place)) in places.iter_mut().zip(group.drain(..)) {
+        *at = place;
+    }
+}
+
+/// Returns how many of their highest bits the keys of a group share, if there are so many keys.
+fn group_bits(keys: usize) -> u32 {
+    (keys / 64).max(2).ilog2().min(GROUPS_LOG2)
+}
+
 /// Returns the places of the keys, sorted by as many of their highest bits as a few dozen keys share.
 fn by_highest_bits(keys: &SourceTail<'_>) -> Vec<u32> {
     // Places take 32 bits: the keys behind would be answered for others.
     assert!(u32::try_from(keys.source.count()).is_ok());
-    let bits = (keys.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
+    let bits = group_bits(keys.count());
     let group = |hash: u64| (hash >> (64 - bits)) as usize;
     let mut starts = vec![0_u32; 1 << bits];
     keys.for_each(|_, hash| starts[group(hash)] += 1);
@@ -101,6 +142,10 @@ mod tests {
             let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
             twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
             prop_assert_eq!(&by_highest_bits(&tail), &twin);
+            let mut order = LookupOrder { keys: &tail, places: Some(twin.clone()) };
+            order.sort();
+            twin.sort_by_key(|place| (hashes[*place as usize], *place));
+            prop_assert_eq!(order.places, Some(twin));
         }
     }
 

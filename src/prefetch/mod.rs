@@ -21,6 +21,9 @@ pub(crate) const GROUP: usize = 16;
 /// Like [`GROUP`], if all lines of a key are prefetched.
 pub(crate) const ALL_GROUP: usize = 4;
 
+/// The approximate number of a walk's pages that show later whether what it read is still in memory.
+pub(crate) const SAMPLE_PAGES: u64 = 64;
+
 /// What happens to pages once the look-ups have passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BehindWalk {

@@ -15,6 +15,9 @@ use crate::input::record_blocks::{BLOCK, Block};
 /// that was busy for a millisecond.
 const INPUT_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 const PAUSE_SHARE: u32 = 4;
+/// Or, where that is longer, the time that a sweep takes, divided by this: a writer that had to wait for a processor should
+/// not cost a sweep for few lines.
+const SWEEP_SHARE: u32 = 16;
 
 /// A block larger than this holds one long line, of which no second copy should be in memory.
 const LARGEST_WAITING: usize = 4 * BLOCK;
@@ -150,7 +153,8 @@ impl Window {
             return Ok(None);
         };
         let share = now.saturating_duration_since(opened) / PAUSE_SHARE;
-        let pause = share.clamp(INPUT_PAUSES.0, INPUT_PAUSES.1);
+        let sweep = keys.sweep_time()? / SWEEP_SHARE;
+        let pause = share.clamp(INPUT_PAUSES.0, INPUT_PAUSES.1).max(sweep);
         Ok(Some(pause.min(self.left(keys, now)?)))
     }
 
@@ -172,9 +176,9 @@ mod tests {
     use super::*;
     use crate::input::record_blocks::Splitter;
 
-    /// Keys whose sweeps take a second.
     struct Keys {
         gathers: bool,
+        sweep_time: Duration,
         most: usize,
         keys: Vec<HashedKey>,
     }
@@ -183,6 +187,7 @@ mod tests {
         fn new(most: usize) -> Self {
             Keys {
                 gathers: true,
+                sweep_time: Duration::from_secs(1),
                 most,
                 keys: Vec::new(),
             }
@@ -211,7 +216,7 @@ mod tests {
         }
 
         fn sweep_time(&self) -> everseen::Result<Duration> {
-            Ok(Duration::from_secs(1))
+            Ok(self.sweep_time)
         }
     }
 
@@ -286,10 +291,16 @@ mod tests {
         let (mut window, mut keys) = (window(true, None), Keys::new(100));
         let first = Instant::now();
         window.push(&block(1), &mut keys, first);
-        for (millis, pause) in [(0, 10), (40, 10), (100, 25), (200, 50), (900, 50)] {
-            let now = first + Duration::from_millis(millis);
-            let got = window.pause(&keys, now).expect("nothing fails");
-            assert_eq!(got, Some(Duration::from_millis(pause)), "{millis}");
+        let shorter = [(0, 10), (40, 10), (100, 25), (110, 27), (120, 30)];
+        let longer = [(0, 500), (200, 500), (7000, 500), (7600, 400)];
+        for (sweep, times) in [(160, &shorter[..]), (8000, &longer[..])] {
+            keys.sweep_time = Duration::from_millis(sweep);
+            for (millis, pause) in times {
+                let now = first + Duration::from_millis(*millis);
+                let got = window.pause(&keys, now).expect("nothing fails");
+                let got = got.map(|pause| pause.as_millis());
+                assert_eq!(got, Some(*pause), "{millis} of {sweep}");
+            }
         }
     }
 

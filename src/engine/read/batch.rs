@@ -111,8 +111,12 @@ impl Reader<'_> {
         let view = Arc::clone(&*self.views.current()?);
         view.filter.expect_open()?;
         let absent = AbsentSince::of(&view);
-        let order = LookupOrder::of(keys, self.hints.residency.asks());
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
+        let mut order = LookupOrder::of(keys, self.hints.residency.asks());
+        let is_sorted = self.hints.residency.is_likely() && filter.lists_pages(&order);
+        if is_sorted {
+            order.sort();
+        }
         let lookup = PartLookup {
             reader: self,
             order: &order,
@@ -121,6 +125,7 @@ impl Reader<'_> {
                 exempt: exempt.as_deref(),
                 window: self.shared.window(),
                 order: match order.is_by_page() {
+                    true if is_sorted => KeyOrder::Sorted,
                     true => KeyOrder::ByPage {
                         keys: keys.count() as u64,
                     },
@@ -196,7 +201,9 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let (order, walk) = (self.order, state.walk);
         let residency = &self.reader.hints.residency;
         let end = order.count().min(first + BATCH);
-        let asks = walk.has_pages() && residency.asks();
+        // Keys that share a page hide from each other how long it took.
+        let shares_pages = self.context.order == KeyOrder::Sorted;
+        let asks = walk.has_pages() && (shares_pages || residency.asks());
         if asks {
             state.readahead.advance(order, first);
         }
@@ -235,7 +242,7 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
     use crate::testing::Options;
-    use crate::{Hash, Store};
+    use crate::{Hash, Kind, Store};
 
     /// Sends the next look-ups down the path for pages that come from disk.
     fn make_cold(store: &Store) {
@@ -289,8 +296,15 @@ mod tests {
     /// within parts.
     #[test]
     fn large_batches_out_of_memory_are_answered_as_any() {
+        for kind in [Kind::Bloom, Kind::Fingerprint] {
+            large_batches_are_answered(kind);
+        }
+    }
+
+    fn large_batches_are_answered(kind: Kind) {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let options = options.kind(kind).least_run(64);
         let store = options.create(folder.path().join("store")).unwrap();
         let mut twin = HashSet::new();
         for seed in 0..8 {
@@ -315,9 +329,16 @@ mod tests {
     /// Each key has one winner among handles whose parts outlast each other's rotations.
     #[test]
     fn large_batches_of_two_handles_have_one_winner_a_key() {
+        for kind in [Kind::Bloom, Kind::Fingerprint] {
+            two_handles_have_one_winner(kind);
+        }
+    }
+
+    fn two_handles_have_one_winner(kind: Kind) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let options = options.kind(kind);
         let first = options.create(&path).unwrap();
         let handles = [first, options.open(&path).unwrap()];
         let mut won: Vec<u64> = std::thread::scope(|scope| {

@@ -12,6 +12,7 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::map_error::MapError;
+use crate::page_io::probe::KeyOrder;
 use crate::storefile::store_file::StoreFile;
 
 /// So many fingerprints are looked for at a time.
@@ -66,7 +67,7 @@ impl Below<'_> {
                 .map(|one| *self.space.hashes(*one..one + 1).start())
                 .collect();
             let mut found = vec![None; hashes.len()];
-            self.runs.contains_all(&hashes, &mut found);
+            self.runs.contains_all(&hashes, KeyOrder::Given, &mut found);
             for (at, (hash, found)) in (begin..).zip(hashes.iter().zip(found)) {
                 let found = match found {
                     Some(found) => found,

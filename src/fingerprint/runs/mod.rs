@@ -7,5 +7,6 @@ mod list_writer;
 pub(crate) mod run_checkpoint;
 pub(crate) mod run_directories;
 pub(crate) mod run_set;
+mod undecided;
 pub(crate) mod young_changes;
 mod young_filter;

@@ -6,10 +6,11 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use super::undecided::{AT_ONCE, Undecided, look};
 use super::young_filter::YoungFilter;
 use crate::config::filter_budget::FilterBudget;
 use crate::file::DirectoryRef;
-use crate::file::layout::REUSED_OFFSET;
+use crate::file::layout::{REUSED_OFFSET, page_offset};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::negative_filter::{FILTERED_AT_ONCE, NegativeFilter};
@@ -17,7 +18,9 @@ use crate::fingerprint::segment::pages::SegmentPages;
 use crate::fingerprint::segment::reuse::is_stale;
 use crate::page::PAGE_WORDS;
 use crate::page::fingerprint_space::FingerprintSpace;
-use crate::sys::Map;
+use crate::page_io::probe::KeyOrder;
+use crate::sys::storage::StorageFile;
+use crate::sys::{Map, drop_cached};
 
 /// The segments of a run.
 #[derive(Debug)]
@@ -56,12 +59,19 @@ pub(crate) struct YoungRun {
     pub(crate) begin: u64,
 }
 
+/// Returns how many pages of fingerprints a run has.
+fn pages_of(run: &RunPages) -> u64 {
+    run.lists().map(SegmentPages::pages).sum()
+}
+
 /// All runs that a superblock names, and a map of the file.
 #[derive(Debug)]
 pub(crate) struct RunSet {
     space: FingerprintSpace,
     /// The version of this set.
     version: u64,
+    /// How many pages of fingerprints there are.
+    pages: u64,
     oldest: Arc<RunPages>,
     /// The youngest first.
     young: Vec<YoungRun>,
@@ -96,6 +106,7 @@ impl RunSet {
         let entries = segments.map(|segment| segment.keys);
         Self {
             young_filter: YoungFilter::new(budget, entries.fold(0, u64::saturating_add)),
+            pages: pages_of(&oldest) + young.iter().map(|run| pages_of(&run.pages)).sum::<u64>(),
             has_went: young.iter().any(|run| run.pages.went.is_some()),
             space,
             version,
@@ -155,11 +166,18 @@ impl RunSet {
         is_stale(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
     }
 
-    /// Sets the answer for each of some hashes; `None` if there was none.
-    pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+    /// Sets the answer for each of some hashes, which come in this order; `None` if there was none.
+    pub(crate) fn contains_all(
+        &self,
+        hashes: &[u64],
+        order: KeyOrder,
+        answers: &mut [Option<bool>],
+    ) {
         debug_assert_eq!(hashes.len(), answers.len());
-        let Some(negative_filter) = &self.negative_filter else {
-            self.look_for_all(hashes, answers);
+        let filter = self.negative_filter.as_ref();
+        // Pages that are listed whole anyway answer as fast as it does.
+        let Some(negative_filter) = filter.filter(|_| order != KeyOrder::Sorted) else {
+            self.look_for_all(hashes, order, answers);
             return;
         };
         let groups = hashes.chunks(FILTERED_AT_ONCE);
@@ -167,7 +185,7 @@ impl RunSet {
             let mut turns = [0; FILTERED_AT_ONCE];
             let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
             let Some(turns) = negative_filter.sift(fingerprints, &mut turns) else {
-                self.look_for_all(some, answers);
+                self.look_for_all(some, order, answers);
                 continue;
             };
             let (mut rest, mut left) = ([0; FILTERED_AT_ONCE], [None; FILTERED_AT_ONCE]);
@@ -175,7 +193,7 @@ impl RunSet {
             for (hash, turn) in rest.iter_mut().zip(turns) {
                 *hash = some[usize::from(*turn)];
             }
-            self.look_for_all(rest, left);
+            self.look_for_all(rest, order, left);
             answers.fill(Some(false));
             for (answer, turn) in left.iter().zip(turns) {
                 answers[usize::from(*turn)] = *answer;
@@ -184,23 +202,31 @@ impl RunSet {
     }
 
     /// Does the same without the filter.
-    fn look_for_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
-        let oldest = self.oldest.came.lookup(&self.map);
+    fn look_for_all(&self, hashes: &[u64], order: KeyOrder, answers: &mut [Option<bool>]) {
+        let oldest = &self.oldest.came;
         if self.young.is_empty() {
-            oldest.contains_all(hashes, answers);
+            look(oldest, &self.map, (hashes, order), answers);
             return;
         }
         let groups = hashes.chunks(AT_ONCE);
         for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
             // Where nothing went, whichever run has a key decides, and the oldest has most.
             if !self.has_went {
-                oldest.contains_all(hashes, answers);
+                look(oldest, &self.map, (hashes, order), answers);
             }
             let mut undecided = match self.has_went {
-                true => Undecided::all(hashes, answers),
-                false => Undecided::but_those_found(hashes, answers),
+                true => Undecided::all(hashes, order, answers),
+                false => Undecided::but_those_found(hashes, order, answers),
             };
-            if let Some(filter) = self.young_filter(undecided.count) {
+            let filter = match order.covers(self.pages) {
+                // Making it would read the pages of young runs a second time.
+                true => self
+                    .young_filter
+                    .made()
+                    .filter(|_| order != KeyOrder::Sorted),
+                false => self.young_filter(undecided.count),
+            };
+            if let Some(filter) = filter {
                 undecided.sift(filter, self.space);
             }
             for run in self.by_order() {
@@ -211,7 +237,7 @@ impl RunSet {
                 undecided.ask(&run.pages.came, &self.map, from, true);
             }
             if self.has_went {
-                undecided.ask_last(&self.oldest.came, &self.map);
+                undecided.ask_last(oldest, &self.map);
             }
         }
     }
@@ -352,8 +378,26 @@ impl RunSet {
 
     /// Returns how many pages of fingerprints there are.
     pub(crate) fn pages(&self) -> u64 {
-        let lists = self.runs().flat_map(|run| run.lists());
-        lists.map(SegmentPages::pages).sum()
+        self.pages
+    }
+
+    pub(crate) fn space(&self) -> FingerprintSpace {
+        self.space
+    }
+
+    /// Returns all lists, each with the fingerprint from which on its entries count.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = (&SegmentPages, u64)> {
+        let young = self.young.iter().map(|run| (&run.pages, run.begin));
+        let runs = young.chain([(&self.oldest, 0)]);
+        runs.flat_map(|(run, begin)| run.lists().map(move |list| (list, begin)))
+    }
+
+    /// Advises the system that some pages of the file will not be needed soon.
+    pub(crate) fn drop_cached(&self, pages: Range<u64>, file: &dyn StorageFile) {
+        let words = |pages: u64| pages as usize * PAGE_WORDS;
+        let count = pages.end - pages.start;
+        self.map.drop_cached(words(pages.start), words(count));
+        drop_cached(file, page_offset(pages.start)..page_offset(pages.end));
     }
 
     /// Asks the system for some pages of the file, without waiting for them.
@@ -363,124 +407,5 @@ impl RunSet {
             pages.start as usize * PAGE_WORDS,
             count as usize * PAGE_WORDS,
         );
-    }
-}
-
-/// Hashes that are looked for together through several runs.
-const AT_ONCE: usize = FILTERED_AT_ONCE;
-
-/// Hashes that are looked for, and which of them a run has decided.
-struct Undecided<'a> {
-    hashes: &'a [u64],
-    answers: &'a mut [Option<bool>],
-    /// Those that the next run may decide.
-    turns: [u16; AT_ONCE],
-    count: usize,
-    /// Whether a run has decided, by turns.
-    is_decided: [bool; AT_ONCE],
-    decided: usize,
-}
-
-impl<'a> Undecided<'a> {
-    fn all(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
-        Self::of(hashes, answers, |_| true)
-    }
-
-    /// Leaves those out that the oldest run has.
-    fn but_those_found(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
-        Self::of(hashes, answers, |answer| answer != Some(true))
-    }
-
-    fn of(
-        hashes: &'a [u64],
-        answers: &'a mut [Option<bool>],
-        is_asked: impl Fn(Option<bool>) -> bool,
-    ) -> Self {
-        let mut turns = [0; AT_ONCE];
-        let mut count = 0;
-        for (turn, answer) in (0..).zip(&*answers) {
-            turns[count] = turn;
-            count += usize::from(is_asked(*answer));
-        }
-        Self {
-            count,
-            hashes,
-            answers,
-            turns,
-            is_decided: [false; AT_ONCE],
-            decided: 0,
-        }
-    }
-
-    /// Leaves those out of the runs to come that are not in their filter.
-    fn sift(&mut self, filter: &NegativeFilter, space: FingerprintSpace) {
-        let asked = &self.turns[..self.count];
-        let hashes = asked.iter().map(|turn| self.hashes[usize::from(*turn)]);
-        let mut places = [0; AT_ONCE];
-        let fingerprints = hashes.map(|hash| space.fingerprint(hash));
-        if let Some(places) = filter.sift(fingerprints, &mut places) {
-            self.count = places.len();
-            // They rise, so none is overwritten before it is read.
-            for (at, place) in places.iter().enumerate() {
-                self.turns[at] = self.turns[usize::from(*place)];
-            }
-        }
-    }
-
-    /// Looks for those that a list counts for. What it has gets the answer; damage on the way leaves none.
-    fn ask(&mut self, list: &SegmentPages, map: &Map, counts: impl Fn(u64) -> bool, answer: bool) {
-        if self.count == 0 {
-            return;
-        }
-        let mut asked = [0; AT_ONCE];
-        let mut turns = [0; AT_ONCE];
-        let mut count = 0;
-        for turn in &self.turns[..self.count] {
-            let hash = self.hashes[usize::from(*turn)];
-            if counts(hash) {
-                (asked[count], turns[count]) = (hash, *turn);
-                count += 1;
-            }
-        }
-        let mut found = [None; AT_ONCE];
-        list.lookup(map)
-            .contains_all(&asked[..count], &mut found[..count]);
-        for (turn, found) in turns[..count].iter().zip(found) {
-            let turn = usize::from(*turn);
-            if found != Some(false) {
-                self.answers[turn] = found.map(|_| answer);
-                self.is_decided[turn] = true;
-                self.decided += 1;
-            }
-        }
-        let mut kept = 0;
-        for at in 0..self.count {
-            let turn = self.turns[at];
-            self.turns[kept] = turn;
-            kept += usize::from(!self.is_decided[usize::from(turn)]);
-        }
-        self.count = kept;
-    }
-
-    /// Looks for the rest in the oldest run, which decides.
-    fn ask_last(self, list: &SegmentPages, map: &Map) {
-        if self.decided == 0 {
-            return list.lookup(map).contains_all(self.hashes, self.answers);
-        }
-        let mut asked = [0; AT_ONCE];
-        let mut count = 0;
-        for (hash, is_decided) in self.hashes.iter().zip(&self.is_decided) {
-            asked[count] = *hash;
-            count += usize::from(!is_decided);
-        }
-        let mut found = [None; AT_ONCE];
-        list.lookup(map)
-            .contains_all(&asked[..count], &mut found[..count]);
-        let mut found = found[..count].iter();
-        for (answer, is_decided) in self.answers.iter_mut().zip(&self.is_decided) {
-            if !is_decided && let Some(found) = found.next() {
-                *answer = *found;
-            }
-        }
     }
 }

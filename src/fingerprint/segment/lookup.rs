@@ -133,6 +133,11 @@ impl<P: FilePages> Lookup<'_, P> {
     }
 
     /// Finds a hash's segment and its page in the file. There is at least one segment.
+    pub(super) fn place_of(&self, hash: u64) -> Result<(usize, u64), SegmentFault> {
+        self.find_page(hash, self.space.fingerprint(hash))
+    }
+
+    /// Does the same with the hash's fingerprint.
     fn find_page(&self, hash: u64, fingerprint: u64) -> Result<(usize, u64), SegmentFault> {
         let behind = self
             .segments

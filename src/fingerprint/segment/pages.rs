@@ -1,5 +1,7 @@
 //! The segments of one list as a reader has them: mapped, and each page checked at its first use.
 
+use std::ops::Range;
+
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
@@ -95,6 +97,12 @@ impl SegmentPages {
                 .try_reserve_exact(length.saturating_sub(bytes.len()))
                 .ok()?;
             bytes.resize(length, 0);
+            // The disk reads the next one meanwhile.
+            if let Some(next) = self.segments.get(index + 1) {
+                let pages = next.extent();
+                let words = (pages.end - pages.start) as usize * PAGE_WORDS;
+                map.will_need(pages.start as usize * PAGE_WORDS, words);
+            }
             map.copy(extent.start as usize * PAGE_WORDS, &mut bytes);
             let end = range(&self.segments, index, self.space).end;
             let image = Image::of(self.binding, *segment, end, &bytes)?;
@@ -127,6 +135,17 @@ impl SegmentPages {
         (number, fence): (u64, u64),
         map: &Map,
     ) -> Result<bool, SegmentFault> {
+        let bytes = self.sealed_page(index, (number, fence), map)?;
+        Ok(page::has_short_front(&bytes))
+    }
+
+    /// Returns a copy of a page whose range begins with a fence, once its header and CRC are checked.
+    pub(super) fn sealed_page(
+        &self,
+        index: usize,
+        (number, fence): (u64, u64),
+        map: &Map,
+    ) -> Result<[u8; PAGE_BYTES], SegmentFault> {
         let bytes = copy(map, number);
         check_sealed(
             self.binding,
@@ -140,7 +159,16 @@ impl SegmentPages {
             let fault = FingerprintFault::First { expected, got };
             return Err(SegmentFault::List { number, fault });
         }
-        Ok(page::has_short_front(&bytes))
+        Ok(bytes)
+    }
+
+    pub(super) fn space(&self) -> FingerprintSpace {
+        self.space
+    }
+
+    /// Returns the range of the fingerprints that lie on a page, whose segment's fences were read.
+    pub(super) fn page_range(&self, number: u64) -> Range<u64> {
+        self.index.fence(number)..self.index.fence(number + 1)
     }
 }
 

@@ -1,0 +1,159 @@
+//! Hashes that several runs are asked for, one after the other.
+
+use crate::fingerprint::segment::negative_filter::{FILTERED_AT_ONCE, NegativeFilter};
+use crate::fingerprint::segment::pages::SegmentPages;
+use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page_io::probe::KeyOrder;
+use crate::sys::Map;
+
+/// Hashes that are looked for together through several runs.
+pub(super) const AT_ONCE: usize = FILTERED_AT_ONCE;
+
+/// Hashes that are looked for, and which of them a run has decided.
+pub(super) struct Undecided<'a> {
+    order: KeyOrder,
+    hashes: &'a [u64],
+    answers: &'a mut [Option<bool>],
+    /// Those that the next run may decide.
+    turns: [u16; AT_ONCE],
+    pub(super) count: usize,
+    /// Whether a run has decided, by turns.
+    is_decided: [bool; AT_ONCE],
+    decided: usize,
+}
+
+impl<'a> Undecided<'a> {
+    pub(super) fn all(hashes: &'a [u64], order: KeyOrder, answers: &'a mut [Option<bool>]) -> Self {
+        Self::of((hashes, order), answers, |_| true)
+    }
+
+    /// Leaves those out that the oldest run has.
+    pub(super) fn but_those_found(
+        hashes: &'a [u64],
+        order: KeyOrder,
+        answers: &'a mut [Option<bool>],
+    ) -> Self {
+        Self::of((hashes, order), answers, |answer| answer != Some(true))
+    }
+
+    fn of(
+        (hashes, order): (&'a [u64], KeyOrder),
+        answers: &'a mut [Option<bool>],
+        is_asked: impl Fn(Option<bool>) -> bool,
+    ) -> Self {
+        let mut turns = [0; AT_ONCE];
+        let mut count = 0;
+        for (turn, answer) in (0..).zip(&*answers) {
+            turns[count] = turn;
+            count += usize::from(is_asked(*answer));
+        }
+        Self {
+            count,
+            order,
+            hashes,
+            answers,
+            turns,
+            is_decided: [false; AT_ONCE],
+            decided: 0,
+        }
+    }
+
+    /// Leaves those out of the runs to come that are not in their filter.
+    pub(super) fn sift(&mut self, filter: &NegativeFilter, space: FingerprintSpace) {
+        let asked = &self.turns[..self.count];
+        let hashes = asked.iter().map(|turn| self.hashes[usize::from(*turn)]);
+        let mut places = [0; AT_ONCE];
+        let fingerprints = hashes.map(|hash| space.fingerprint(hash));
+        if let Some(places) = filter.sift(fingerprints, &mut places) {
+            self.count = places.len();
+            // They rise, so none is overwritten before it is read.
+            for (at, place) in places.iter().enumerate() {
+                self.turns[at] = self.turns[usize::from(*place)];
+            }
+        }
+    }
+
+    /// Looks for those that a list counts for. What it has gets the answer; damage on the way leaves none.
+    pub(super) fn ask(
+        &mut self,
+        list: &SegmentPages,
+        map: &Map,
+        counts: impl Fn(u64) -> bool,
+        answer: bool,
+    ) {
+        if self.count == 0 {
+            return;
+        }
+        let mut asked = [0; AT_ONCE];
+        let mut turns = [0; AT_ONCE];
+        let mut count = 0;
+        for turn in &self.turns[..self.count] {
+            let hash = self.hashes[usize::from(*turn)];
+            if counts(hash) {
+                (asked[count], turns[count]) = (hash, *turn);
+                count += 1;
+            }
+        }
+        let mut found = [None; AT_ONCE];
+        look(
+            list,
+            map,
+            (&asked[..count], self.order),
+            &mut found[..count],
+        );
+        for (turn, found) in turns[..count].iter().zip(found) {
+            let turn = usize::from(*turn);
+            if found != Some(false) {
+                self.answers[turn] = found.map(|_| answer);
+                self.is_decided[turn] = true;
+                self.decided += 1;
+            }
+        }
+        let mut kept = 0;
+        for at in 0..self.count {
+            let turn = self.turns[at];
+            self.turns[kept] = turn;
+            kept += usize::from(!self.is_decided[usize::from(turn)]);
+        }
+        self.count = kept;
+    }
+
+    /// Looks for the rest in the oldest run, which decides.
+    pub(super) fn ask_last(self, list: &SegmentPages, map: &Map) {
+        if self.decided == 0 {
+            return look(list, map, (self.hashes, self.order), self.answers);
+        }
+        let mut asked = [0; AT_ONCE];
+        let mut count = 0;
+        for (hash, is_decided) in self.hashes.iter().zip(&self.is_decided) {
+            asked[count] = *hash;
+            count += usize::from(!is_decided);
+        }
+        let mut found = [None; AT_ONCE];
+        look(
+            list,
+            map,
+            (&asked[..count], self.order),
+            &mut found[..count],
+        );
+        let mut found = found[..count].iter();
+        for (answer, is_decided) in self.answers.iter_mut().zip(&self.is_decided) {
+            if !is_decided && let Some(found) = found.next() {
+                *answer = *found;
+            }
+        }
+    }
+}
+
+/// Sets the answer of a list for each of some hashes; `None` if there was none.
+pub(super) fn look(
+    list: &SegmentPages,
+    map: &Map,
+    (hashes, order): (&[u64], KeyOrder),
+    answers: &mut [Option<bool>],
+) {
+    match order {
+        KeyOrder::Sorted => list.contains_in_order(map, hashes, answers),
+        KeyOrder::Given | KeyOrder::ByPage { .. } => list.lookup(map).contains_all(hashes, answers),
+    }
+}

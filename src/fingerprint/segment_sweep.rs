@@ -1,0 +1,153 @@
+//! Requests whole segments from the system ahead of a walk over nearly all pages, and drops those behind it.
+
+use crate::file::layout::page_offset;
+use crate::fingerprint::runs::run_set::RunSet;
+use crate::fingerprint::segment::entry::Segment;
+use crate::prefetch::lookup_order::{GROUPS_LOG2, LookupOrder};
+use crate::prefetch::{BATCH, BehindWalk, SAMPLE_PAGES};
+use crate::sys::storage::StorageFile;
+
+/// The number of pages that are requested ahead of the look-ups: enough to keep a disk busy with large reads.
+const SWEPT_AHEAD: u64 = 4096;
+
+/// The segments that one walk over the keys of a part reads.
+pub(crate) struct SegmentSweep<'a> {
+    runs: &'a RunSet,
+    file: &'a dyn StorageFile,
+    passed: BehindWalk,
+    /// The turn up to which segments were requested.
+    asked_to: usize,
+    lists: Vec<ListWalk>,
+    /// One in so many segments is in the sample.
+    every: usize,
+    /// The file offsets of some of the requested pages.
+    pub(crate) sample: Vec<u64>,
+}
+
+/// How far a walk is in a list.
+#[derive(Debug, Clone, Copy, Default)]
+struct ListWalk {
+    /// The segments before this were requested.
+    asked_to: usize,
+    /// The segments before this were dropped from memory.
+    dropped_to: usize,
+}
+
+impl<'a> SegmentSweep<'a> {
+    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, passed: BehindWalk) -> Self {
+        let segments: usize = runs.lists().map(|(list, _)| list.segments().len()).sum();
+        Self {
+            runs,
+            file,
+            passed,
+            asked_to: 0,
+            every: segments.div_ceil(SAMPLE_PAGES as usize).max(1),
+            lists: vec![ListWalk::default(); runs.lists().count()],
+            sample: Vec::new(),
+        }
+    }
+
+    /// Requests the segments up to as many turns ahead as the pages ahead have.
+    pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
+        let count = order.count();
+        let step = (count as u64).saturating_mul(SWEPT_AHEAD) / self.runs.pages().max(1);
+        // The order is rough: within a group of keys, a later key may be on an earlier page.
+        let step = (step as usize).max(count >> (GROUPS_LOG2 - 1)).max(BATCH);
+        // Not with each batch.
+        if first + step / 2 < self.asked_to {
+            return;
+        }
+        self.asked_to = count.min(first + step);
+        let group = u64::MAX >> GROUPS_LOG2;
+        let [begin, end] = [(first, 0), (self.asked_to - 1, group)].map(|(turn, rest)| {
+            let mut hash = [0];
+            order.hashes(turn..turn + 1, &mut hash);
+            self.runs.space().fingerprint(hash[0] & !group | rest)
+        });
+        for (at, (list, least)) in self.runs.lists().enumerate() {
+            let segments = list.segments();
+            let after = segments.partition_point(|one| one.first <= begin.max(least));
+            let passed = after.saturating_sub(1);
+            let end = segments.partition_point(|one| one.first <= end);
+            self.request(at, &segments[..end], passed);
+            self.drop_passed(at, &segments[..passed]);
+        }
+    }
+
+    /// Requests those of a list's first segments that were not requested before, from `passed` on.
+    fn request(&mut self, list: usize, segments: &[Segment], passed: usize) {
+        let asked_to = &mut self.lists[list].asked_to;
+        let from = passed.max(*asked_to).min(segments.len());
+        for (index, segment) in segments.iter().enumerate().skip(from) {
+            self.runs.will_need(segment.extent());
+            if index % self.every == 0 {
+                self.sample.push(page_offset(segment.first_page));
+            }
+        }
+        *asked_to = segments.len().max(*asked_to);
+    }
+
+    /// Drops segments from memory that the look-ups have passed. The system would evict them sooner or later if the filter
+    /// is larger than memory, but it must not evict a write buffer first.
+    fn drop_passed(&mut self, list: usize, segments: &[Segment]) {
+        if self.passed == BehindWalk::Kept {
+            return;
+        }
+        let dropped_to = &mut self.lists[list].dropped_to;
+        for segment in segments.iter().skip(*dropped_to) {
+            self.runs.drop_cached(segment.extent(), self.file);
+        }
+        *dropped_to = segments.len().max(*dropped_to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Kind;
+    use crate::prefetch::hash_source::SourceTail;
+    use crate::testing::Options;
+
+    #[test]
+    fn a_sweep_asks_for_every_segment_and_drops_those_that_it_has_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().kind(Kind::Fingerprint).capacity(1 << 20);
+        let options = options.segment_pages(2).least_run(64);
+        let store = options.create(folder.path().join("store")).unwrap();
+        for keys in [0..100_000_u64, 100_000..110_000] {
+            store.insert_batch(&Vec::from_iter(keys)).unwrap();
+            store.checkpoint().unwrap();
+        }
+        let keys: Vec<u64> = (0..100_000)
+            .map(|key| store.engine.hasher.mix(key))
+            .collect();
+        let tail = SourceTail::all(&keys);
+        let order = LookupOrder::of(&tail, false);
+        let view = store.engine.views.current().unwrap();
+        let runs = view.filter.segments().unwrap();
+        let lengths: Vec<usize> = runs
+            .lists()
+            .map(|(list, _)| list.segments().len())
+            .collect();
+        assert!(
+            lengths.len() == 2 && lengths.iter().all(|length| *length > 3),
+            "{lengths:?}"
+        );
+        for passed in [BehindWalk::Kept, BehindWalk::Dropped] {
+            let mut sweep = SegmentSweep::new(runs, &*store.engine.file.raw, passed);
+            for first in (0..keys.len()).step_by(BATCH) {
+                sweep.advance(&order, first);
+                let begun = sweep
+                    .lists
+                    .iter()
+                    .all(|list| list.asked_to > list.dropped_to);
+                assert!(begun, "{first}");
+            }
+            let asked: Vec<usize> = sweep.lists.iter().map(|list| list.asked_to).collect();
+            assert_eq!(asked, lengths);
+            let drops = |list: &ListWalk| list.dropped_to > 0;
+            assert_eq!(sweep.lists.iter().all(drops), passed == BehindWalk::Dropped);
+            assert!((40..70).contains(&sweep.sample.len()), "{:?}", sweep.sample);
+        }
+    }
+}
