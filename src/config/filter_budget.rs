@@ -3,8 +3,6 @@
 use super::memory_budget::default_share;
 use super::open_options::OpenOptions;
 
-/// The filter of all keys takes at most what the buffers of an exclusive handle may take, divided by this.
-const ABSENCE_SHARE: u64 = 1;
 /// In a handle whose caller set its memory, the filter of the runs above the oldest one takes at most that, divided by this.
 const GRANTED_SHARE: u64 = 4;
 
@@ -25,11 +23,11 @@ impl FilterBudget {
         }
     }
 
-    /// Returns how many bytes a filter of all keys may have. A handle whose caller set its memory has none.
+    /// Returns how many bytes a filter of all keys may have: as many as the buffers of an exclusive handle. A handle whose caller set its memory has none.
     pub(crate) fn of_all(self) -> u64 {
         match self.granted {
             Some(_) => 0,
-            None => self.most.min(default_share(None, 0)) / ABSENCE_SHARE,
+            None => self.most.min(default_share(None, 0)),
         }
     }
 

@@ -33,7 +33,8 @@ pub(crate) enum ChangeSource<'a> {
 }
 
 impl ChangeSource<'_> {
-    /// Returns whether the changes are still those of the log. If they aren't, what was taken may be anything.
+    /// Returns whether the changes are those of the log, after they were taken. If they aren't, what was taken may be anything.
+    /// A word that had another value for a while and has its own again isn't noticed.
     pub(crate) fn is_as_logged(&self) -> bool {
         match self {
             Self::Closed {

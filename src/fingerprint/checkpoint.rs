@@ -22,6 +22,7 @@ use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::Pass;
 use crate::fingerprint::segment_io::{SegmentIo, SegmentWriter, take_for_copies};
+use crate::memtable::DecidedBy;
 use crate::page::Binding;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
@@ -137,7 +138,7 @@ impl<'a> FingerprintPass<'a> {
     /// published, once the changes turn out not to be those of the log.
     pub(crate) fn run(
         &mut self,
-        source: ChangeSource<'_>,
+        (source, decided_by): (ChangeSource<'_>, DecidedBy),
         merge: &Merge,
     ) -> Result<Option<(DirectoryRef, Option<Arc<NegativeFilter>>)>> {
         // Of no other generation are the changes: the segments would skip a log, or have one twice.
@@ -146,7 +147,7 @@ impl<'a> FingerprintPass<'a> {
         let negative_filter =
             NegativeFilterUpdate::begin(self.access.options, self.space, merge, held);
         let most = self.access.options.chunk_keys();
-        let mut changes = ChangeStream::new(source, self.space, most);
+        let mut changes = ChangeStream::new(source, self.space, most).decided_by(decided_by);
         let old = self.segments.clone();
         let (mut merged, mut unpublished, mut is_published) = (Vec::new(), 0, false);
         for part in parts_of(old.len(), self.access.options.step_segments as usize) {

@@ -14,7 +14,7 @@ use crate::fingerprint::runs::levels::{MergePlan, Merging};
 use crate::fingerprint::runs::run_checkpoint::LogChanges;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
-use crate::memtable::ClosedKeys;
+use crate::memtable::{ClosedKeys, DecidedBy};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::page_checkpoint::{
     ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint, Written,
@@ -70,6 +70,27 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
     }
 
     fn write(&mut self, sections: &[Section]) -> Result<Written> {
+        match self.write_runs(sections) {
+            // What no log has may lead to damage, or take the last room.
+            Err(_) if !self.inserted.source.is_as_logged() => Ok(Written::Otherwise),
+            written => written,
+        }
+    }
+
+    fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
+        let superblock = Superblock {
+            // The steps of this checkpoint may have written superblocks of their own.
+            sequence: self.pass.next_sequence(),
+            directory: Some(self.directory),
+            runs: self.runs.take(),
+            ..superblock
+        };
+        self.pass.publish(superblock, self.negative_filter.take())
+    }
+}
+
+impl FingerprintCheckpoint<'_> {
+    fn write_runs(&mut self, sections: &[Section]) -> Result<Written> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
@@ -94,6 +115,13 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             trigger: closed.trigger,
         };
         let source = self.inserted.source.clone();
+        let decided_by = match &source {
+            // Only keys whose sum changes something can be compared with the log.
+            ChangeSource::Closed {
+                logged: Some(_), ..
+            } if !self.has_exemptions() => DecidedBy::Sum,
+            _ => DecidedBy::LastRecord,
+        };
         match plan.merging {
             Merging::Young(runs) => {
                 let source = LogChanges { source, below };
@@ -105,7 +133,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
                 }
             }
             Merging::All => {
-                let Some(merged) = self.pass.run(source, &merge)? else {
+                let Some(merged) = self.pass.run((source, decided_by), &merge)? else {
                     return Ok(Written::Otherwise);
                 };
                 (self.directory, self.negative_filter) = merged;
@@ -113,17 +141,6 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             }
         }
         Ok(Written::AsLogged)
-    }
-
-    fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
-        let superblock = Superblock {
-            // The steps of this checkpoint may have written superblocks of their own.
-            sequence: self.pass.next_sequence(),
-            directory: Some(self.directory),
-            runs: self.runs.take(),
-            ..superblock
-        };
-        self.pass.publish(superblock, self.negative_filter.take())
     }
 }
 

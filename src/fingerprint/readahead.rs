@@ -16,31 +16,37 @@ const SEGMENT_GAP: u64 = 2;
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
     runs: &'a RunSet,
+    file: &'a dyn StorageFile,
+    behind: BehindWalk,
     asked_to: usize,
     pages: Vec<u64>,
-    sweep: SegmentSweep<'a>,
+    /// Once the walk has turned out to be one.
+    sweep: Option<SegmentSweep<'a>>,
 }
 
 impl<'a> SegmentReadahead<'a> {
-    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, passed: BehindWalk) -> Self {
+    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, behind: BehindWalk) -> Self {
         Self {
             runs,
+            file,
+            behind,
             asked_to: 0,
             pages: Vec::new(),
-            sweep: SegmentSweep::new(runs, file, passed),
+            sweep: None,
         }
     }
 
     /// Returns the file offsets of some of the pages that were requested.
     pub(crate) fn into_sample(self) -> Vec<u64> {
-        self.sweep.sample
+        self.sweep.map_or(Vec::new(), |sweep| sweep.sample)
     }
 
     /// Requests what the look-ups need from turn `first` on, up to the readahead distance.
     pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
         if order.is_by_page() && order.count() as u64 >= self.runs.pages() {
             // Nearly all pages are needed, and a disk reads them much faster in large pieces.
-            self.sweep.advance(order, first);
+            let begin = || SegmentSweep::new(self.runs, self.file, self.behind);
+            self.sweep.get_or_insert_with(begin).advance(order, first);
             return;
         }
         self.asked_to = self.asked_to.max(first);

@@ -3,7 +3,7 @@
 use crate::file::layout::page_offset;
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::segment::entry::Segment;
-use crate::prefetch::lookup_order::{GROUPS_LOG2, LookupOrder};
+use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::{BATCH, BehindWalk, SAMPLE_PAGES};
 use crate::sys::storage::StorageFile;
 
@@ -14,7 +14,7 @@ const SWEPT_AHEAD: u64 = 4096;
 pub(crate) struct SegmentSweep<'a> {
     runs: &'a RunSet,
     file: &'a dyn StorageFile,
-    passed: BehindWalk,
+    behind: BehindWalk,
     /// The turn up to which segments were requested.
     asked_to: usize,
     lists: Vec<ListWalk>,
@@ -34,12 +34,12 @@ struct ListWalk {
 }
 
 impl<'a> SegmentSweep<'a> {
-    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, passed: BehindWalk) -> Self {
+    pub(crate) fn new(runs: &'a RunSet, file: &'a dyn StorageFile, behind: BehindWalk) -> Self {
         let segments: usize = runs.lists().map(|(list, _)| list.segments().len()).sum();
         Self {
             runs,
             file,
-            passed,
+            behind,
             asked_to: 0,
             every: segments.div_ceil(SAMPLE_PAGES as usize).max(1),
             lists: vec![ListWalk::default(); runs.lists().count()],
@@ -52,13 +52,14 @@ impl<'a> SegmentSweep<'a> {
         let count = order.count();
         let step = (count as u64).saturating_mul(SWEPT_AHEAD) / self.runs.pages().max(1);
         // The order is rough: within a group of keys, a later key may be on an earlier page.
-        let step = (step as usize).max(count >> (GROUPS_LOG2 - 1)).max(BATCH);
+        let bits = order.group_bits();
+        let step = (step as usize).max(count >> (bits - 1)).max(BATCH);
         // Not with each batch.
         if first + step / 2 < self.asked_to {
             return;
         }
         self.asked_to = count.min(first + step);
-        let group = u64::MAX >> GROUPS_LOG2;
+        let group = u64::MAX >> bits;
         let [begin, end] = [(first, 0), (self.asked_to - 1, group)].map(|(turn, rest)| {
             let mut hash = [0];
             order.hashes(turn..turn + 1, &mut hash);
@@ -90,7 +91,7 @@ impl<'a> SegmentSweep<'a> {
     /// Drops segments from memory that the look-ups have passed. The system would evict them sooner or later if the filter
     /// is larger than memory, but it must not evict a write buffer first.
     fn drop_passed(&mut self, list: usize, segments: &[Segment]) {
-        if self.passed == BehindWalk::Kept {
+        if self.behind == BehindWalk::Kept {
             return;
         }
         let dropped_to = &mut self.lists[list].dropped_to;
@@ -133,8 +134,8 @@ mod tests {
             lengths.len() == 2 && lengths.iter().all(|length| *length > 3),
             "{lengths:?}"
         );
-        for passed in [BehindWalk::Kept, BehindWalk::Dropped] {
-            let mut sweep = SegmentSweep::new(runs, &*store.engine.file.raw, passed);
+        for behind in [BehindWalk::Kept, BehindWalk::Dropped] {
+            let mut sweep = SegmentSweep::new(runs, &*store.engine.file.raw, behind);
             for first in (0..keys.len()).step_by(BATCH) {
                 sweep.advance(&order, first);
                 let begun = sweep
@@ -146,7 +147,7 @@ mod tests {
             let asked: Vec<usize> = sweep.lists.iter().map(|list| list.asked_to).collect();
             assert_eq!(asked, lengths);
             let drops = |list: &ListWalk| list.dropped_to > 0;
-            assert_eq!(sweep.lists.iter().all(drops), passed == BehindWalk::Dropped);
+            assert_eq!(sweep.lists.iter().all(drops), behind == BehindWalk::Dropped);
             assert!((40..70).contains(&sweep.sample.len()), "{:?}", sweep.sample);
         }
     }

@@ -59,11 +59,12 @@ pub(crate) struct ClosedLog<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     AsLogged,
-    /// Those of a buffer that changed while they were taken. Nothing may name them: the log has to be written.
+    /// Those of a buffer that changed while they were taken. The log has to be written before a superblock says so.
     Otherwise,
 }
 
-/// The steps of a checkpoint that depend on the kind of the pages. The engine calls each of them once, in this order.
+/// The steps of a checkpoint that depend on the kind of the pages. The engine calls each of them once at most, in this
+/// order.
 pub(crate) trait PageCheckpoint {
     /// Returns the pages that hold anything but sections, now or once this checkpoint is through.
     fn taken(&self) -> Vec<Range<u64>>;

@@ -70,17 +70,6 @@ pub(crate) enum KeyOrder {
     Sorted,
 }
 
-impl KeyOrder {
-    /// Returns whether the keys pass nearly all of so many pages, and each of them once.
-    pub(crate) fn covers(self, pages: u64) -> bool {
-        match self {
-            Self::Given => false,
-            Self::ByPage { keys } => keys >= pages,
-            Self::Sorted => true,
-        }
-    }
-}
-
 /// What looking up many keys in pages takes.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchProbe<'a> {

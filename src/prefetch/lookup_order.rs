@@ -14,6 +14,9 @@ const LARGE_IN_MEMORY: usize = 1 << 15;
 /// write streams than a processor's TLB has room for.
 pub(crate) const GROUPS_LOG2: u32 = 11;
 
+/// The most keys of a group that are sorted together: 16 bytes each.
+const MOST_SORTED: usize = 1 << 18;
+
 /// The order in which a part's keys are looked up. A key's turn is its position in that order.
 pub(crate) struct LookupOrder<'a> {
     keys: &'a SourceTail<'a>,
@@ -33,7 +36,7 @@ impl<'a> LookupOrder<'a> {
         Self { keys, places }
     }
 
-    /// Sorts them by all bits of their hashes.
+    /// Sorts them by all bits of their hashes, as far as there are not very many in a group.
     pub(crate) fn sort(&mut self) {
         let SourceTail { source, .. } = self.keys;
         let Some(places) = &mut self.places else {
@@ -50,7 +53,8 @@ impl<'a> LookupOrder<'a> {
             source.hashes_at(&places[first..end], hashes);
             for (at, hash) in (first..).zip(&*hashes) {
                 let is_of_next = |(last, _): &(u64, u32)| group_of(*last) != group_of(*hash);
-                if group.last().is_some_and(is_of_next) {
+                // Many may be of one key.
+                if group.len() == MOST_SORTED || group.last().is_some_and(is_of_next) {
                     put_sorted(&mut group, &mut places[begin..at]);
                     begin = at;
                 }
@@ -58,6 +62,11 @@ impl<'a> LookupOrder<'a> {
             }
         }
         put_sorted(&mut group, &mut places[begin..]);
+    }
+
+    /// Returns how many of their highest bits the keys of a group share. In a group they may come in any order.
+    pub(crate) fn group_bits(&self) -> u32 {
+        group_bits(self.count())
     }
 
     pub(crate) fn count(&self) -> usize {

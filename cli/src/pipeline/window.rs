@@ -15,9 +15,10 @@ use crate::input::record_blocks::{BLOCK, Block};
 /// that was busy for a millisecond.
 const INPUT_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 const PAUSE_SHARE: u32 = 4;
-/// Or, where that is longer, the time that a sweep takes, divided by this: a writer that had to wait for a processor should
-/// not cost a sweep for few lines.
+/// Or, where that is longer, the time that a sweep takes, divided by this, up to the most: a writer that had to wait for a
+/// processor should not cost a sweep for few lines.
 const SWEEP_SHARE: u32 = 16;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A block larger than this holds one long line, of which no second copy should be in memory.
 const LARGEST_WAITING: usize = 4 * BLOCK;
@@ -153,7 +154,7 @@ impl Window {
             return Ok(None);
         };
         let share = now.saturating_duration_since(opened) / PAUSE_SHARE;
-        let sweep = keys.sweep_time()? / SWEEP_SHARE;
+        let sweep = (keys.sweep_time()? / SWEEP_SHARE).min(LONGEST_PAUSE);
         let pause = share.clamp(INPUT_PAUSES.0, INPUT_PAUSES.1).max(sweep);
         Ok(Some(pause.min(self.left(keys, now)?)))
     }
@@ -293,7 +294,13 @@ mod tests {
         window.push(&block(1), &mut keys, first);
         let shorter = [(0, 10), (40, 10), (100, 25), (110, 27), (120, 30)];
         let longer = [(0, 500), (200, 500), (7000, 500), (7600, 400)];
-        for (sweep, times) in [(160, &shorter[..]), (8000, &longer[..])] {
+        let longest = [(0, 1000), (100_000, 1000)];
+        let sweeps = [
+            (160, &shorter[..]),
+            (8000, &longer[..]),
+            (600_000, &longest[..]),
+        ];
+        for (sweep, times) in sweeps {
             keys.sweep_time = Duration::from_millis(sweep);
             for (millis, pause) in times {
                 let now = first + Duration::from_millis(*millis);

@@ -44,7 +44,8 @@ impl LogApplier<'_> {
         trigger: CheckpointTrigger,
     ) -> Result<Superblock> {
         let closed = read_closed(log, meta)?;
-        self.apply_closed(meta, log, buffer, closed, trigger)
+        let log_keys = buffer.map_or_else(|| self.access.options.log_keys(), |_| 0);
+        self.apply_closed((meta, log), buffer, closed, trigger, log_keys)
     }
 
     /// Does the same with a log that no record closes and that can't be written to. `target` returns the layer for a number
@@ -62,23 +63,24 @@ impl LogApplier<'_> {
             layer_index,
             layer,
         };
-        self.apply_closed(meta, log, None, (found, cut), CheckpointTrigger::Awaited)
+        let log_keys = self.access.options.log_keys();
+        let trigger = CheckpointTrigger::Awaited;
+        self.apply_closed((meta, log), None, (found, cut), trigger, log_keys)
     }
 
     /// The one order of steps for all kinds. Nothing that a reader sees changes before the superblock at its end.
     fn apply_closed(
         &self,
-        meta: &Meta,
-        log: &Arc<LogFile>,
+        (meta, log): (&Meta, &Arc<LogFile>),
         buffer: Option<&Buffer>,
         (mut found, cut): (LogSummary, Cut),
         trigger: CheckpointTrigger,
+        log_keys: u64,
     ) -> Result<Superblock> {
         let access = self.access;
         // A log is applied once, and none before those that are older.
         assert_eq!(log.generation, meta.superblock.generation);
         filter::expect_memory(access)?;
-        let log_keys = buffer.map_or_else(|| access.options.log_keys(), |_| 0);
         let buffer = self.believed(buffer, log, &found, &meta.superblock)?;
         let added = AddedHashes::take(&mut found);
         let closed = ClosedLog {
@@ -113,7 +115,9 @@ impl LogApplier<'_> {
             drop(pages);
             sync(log)?;
             let meta = access.file.read_meta()?;
-            return self.apply(&meta, log, None, trigger);
+            let closed = read_closed(log, &meta)?;
+            // The buffer is still in memory.
+            return self.apply_closed((&meta, log), None, closed, trigger, log_keys);
         }
         let before = meta.superblock.sequence;
         let published = pages.publish(superblock_after(&closed, sections)?)?;
@@ -156,11 +160,15 @@ impl LogApplier<'_> {
     }
 
     /// Returns whether the closed buffer holds what its log does, as far as that must be known before any of it is used.
-    /// Every checkpoint compares what it took, but one that counts can't be repeated, nor can the exemptions that it ends.
+    /// Checkpoints compare what they have taken, but one that counts can't be repeated. With exemptions, the last record of a
+    /// key counts: the digest doesn't show that of a key that came and went.
     fn agrees(&self, buffer: &Buffer, found: &LogSummary, has_exemptions: bool) -> bool {
-        self.is_private
-            || buffer.tail().end == found.end.end
-                && (!has_exemptions || buffer.closed_digest() == found.digest)
+        if self.is_private {
+            return true;
+        }
+        let inserts_alone = || i64::try_from(found.committed_keys) == Ok(found.digest.net());
+        buffer.tail().end == found.end.end
+            && (!has_exemptions || inserts_alone() && buffer.closed_digest() == found.digest)
     }
 }
 

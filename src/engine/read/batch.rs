@@ -53,6 +53,8 @@ struct WalkState<'a> {
 struct PartLookup<'a, C> {
     reader: Reader<'a>,
     order: &'a LookupOrder<'a>,
+    /// How long the keys took to sort.
+    ordering: Duration,
     filter: &'a Filter,
     context: BatchProbe<'a>,
     /// Tells whether a key is present from what the active buffer says of it; `None` skips that buffer.
@@ -114,12 +116,15 @@ impl Reader<'_> {
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
         let mut order = LookupOrder::of(keys, self.hints.residency.asks());
         let is_sorted = self.hints.residency.is_likely() && filter.lists_pages(&order);
+        let begun = Instant::now();
         if is_sorted {
             order.sort();
         }
+        let ordering = begun.elapsed();
         let lookup = PartLookup {
             reader: self,
             order: &order,
+            ordering,
             filter: &filter,
             context: BatchProbe {
                 exempt: exempt.as_deref(),
@@ -175,7 +180,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             residency.end_walk(&counted, state.readahead.into_sample());
         }
         if walk.has_pages() && residency.is_likely() {
-            self.note_pace(sweeps, begun.elapsed());
+            self.note_pace(sweeps, begun.elapsed() + self.ordering);
         }
         walked
     }

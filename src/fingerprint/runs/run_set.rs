@@ -218,13 +218,10 @@ impl RunSet {
                 true => Undecided::all(hashes, order, answers),
                 false => Undecided::but_those_found(hashes, order, answers),
             };
-            let filter = match order.covers(self.pages) {
-                // Making it would read the pages of young runs a second time.
-                true => self
-                    .young_filter
-                    .made()
-                    .filter(|_| order != KeyOrder::Sorted),
-                false => self.young_filter(undecided.count),
+            // Listing their pages whole tells as fast, and making the filter would read them a second time.
+            let filter = match order {
+                KeyOrder::Sorted => None,
+                KeyOrder::Given | KeyOrder::ByPage { .. } => self.young_filter(undecided.count),
             };
             if let Some(filter) = filter {
                 undecided.sift(filter, self.space);

@@ -9,7 +9,7 @@ use crate::sys::Map;
 use crate::sys::simd::dispatch::run_wide;
 
 /// From so many look-ups for each page on, in order, listing it whole takes less time than to look into it for each of them.
-pub(crate) const LOOKS_A_PAGE: u64 = 6;
+pub(crate) const LOOKS_A_PAGE: u64 = 4;
 
 impl SegmentPages {
     /// Sets the answer for each of some hashes; `None` if a page on the way is damaged. The answers are right in any order,

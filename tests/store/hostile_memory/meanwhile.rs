@@ -18,6 +18,13 @@ const BELOW: u64 = 6000;
 const COMING: u64 = 1000;
 const GOING: u64 = 100;
 
+/// The states of keys that came and went, and that went and came.
+const WITHDRAWN: u64 = 6;
+const RESTORED: u64 = 5;
+
+/// The ways to change a table.
+const WAYS: u64 = 5;
+
 /// How a checkpoint is asked for.
 type Checkpoint = fn(&Store) -> everseen::Result<()>;
 
@@ -28,7 +35,7 @@ fn options(kind: Kind) -> Options {
     options.buffer(LEAST_BUFFER)
 }
 
-/// Changes a word of the first bucket with a key.
+/// Changes a word of the first bucket with two keys, or states.
 fn disturb(path: &Path, (suffix, bucket): (&str, u64), how: u64) {
     match how {
         // Another key.
@@ -42,7 +49,27 @@ fn disturb(path: &Path, (suffix, bucket): (&str, u64), how: u64) {
         // None, and none after it in its bucket.
         2 => change(path, suffix, bucket + 6, |_| 0),
         // A state that no key has.
-        _ => change(path, suffix, bucket + 6, |_| u64::MAX),
+        3 => change(path, suffix, bucket + 6, |_| u64::MAX),
+        // The sum of a key's records stays 0, and the last one is another.
+        _ => {
+            let file = File::open(format!("{}{suffix}", path.display())).unwrap();
+            let words = file.metadata().unwrap().len() / 8;
+            for at in (bucket..words - 7).step_by(8) {
+                let states = word(&file, at + 6).unwrap();
+                let restored = (0..4).fold(states, |states, slot| {
+                    let is_withdrawn = states >> (16 * slot) & 0xFFFF == WITHDRAWN;
+                    states
+                        ^ if is_withdrawn {
+                            (WITHDRAWN ^ RESTORED) << (16 * slot)
+                        } else {
+                            0
+                        }
+                });
+                if restored != states {
+                    change(path, suffix, at + 6, |_| restored);
+                }
+            }
+        }
     }
 }
 
@@ -62,8 +89,11 @@ fn try_one(kind: Kind, checkpoint: Checkpoint, how: u64, at: u64) -> u64 {
     let suffix = format!("-shm.{}", store.stats().unwrap().generation);
     let coming: Vec<u64> = (BELOW..BELOW + COMING).map(key).collect();
     store.insert_batch(&coming).unwrap();
+    let passing: Vec<u64> = (1 << 40..(1 << 40) + COMING).map(key).collect();
     if removes {
         store.remove_batch(&below[..GOING as usize]).unwrap();
+        store.insert_batch(&passing).unwrap();
+        store.remove_batch(&passing).unwrap();
     }
     let (place, bucket) = (path.clone(), bucket(&path, &suffix));
     let table = PathBuf::from(format!("{}{suffix}", path.display()));
@@ -88,6 +118,7 @@ fn try_one(kind: Kind, checkpoint: Checkpoint, how: u64, at: u64) -> u64 {
         "{told}"
     );
     assert!(!there(&below[..gone as usize]).contains(&true), "{told}");
+    assert!(!there(&passing).contains(&true), "{told}");
     assert!(store.verify().unwrap().is_ok(), "{told}");
     assert_eq!(store.stats().unwrap().keys, BELOW + COMING - gone, "{told}");
     calls.load(Ordering::Relaxed)
@@ -100,7 +131,7 @@ fn a_word_that_changes_during_a_checkpoint_neither_brings_nor_takes_a_key() {
     for (kind, stride) in [(Kind::Bloom, 7), (Kind::Fingerprint, 1)] {
         for checkpoint in checkpoints {
             let mut at = 0;
-            while at < try_one(kind, checkpoint, at % 4, at) {
+            while at < try_one(kind, checkpoint, at % WAYS, at) {
                 at += stride;
             }
             assert!(at > 5, "the checkpoint made {at} calls");
