@@ -23,7 +23,8 @@ impl FilterBudget {
         }
     }
 
-    /// Returns how many bytes a filter of all keys may have: as many as the buffers of an exclusive handle. A handle whose caller set its memory has none.
+    /// Returns how many bytes a filter of all keys may have: as many as the buffers of an exclusive handle. A handle whose
+    /// caller set its memory has none.
     pub(crate) fn of_all(self) -> u64 {
         match self.granted {
             Some(_) => 0,

@@ -102,8 +102,8 @@ const DEFAULT_WINDOW: u64 = 64 << 20;
 /// Or at most what is left of a limited address space, divided by this.
 const WINDOW_SHARE: u64 = 16;
 /// Where memory can't hold the pages, a sweep reads them all from the disk. The more keys share it, the fewer there are: a
-/// window then takes what is available, divided by this, up to the most. Pages that take more than the other share of what
-/// is available don't stay there: buffers, filters and what checkpoints write need room as well.
+/// window then takes what is available, divided by this, up to the most. Pages that take more than the other share of
+/// it don't stay there: buffers, filters and what checkpoints write need room as well.
 const SWEPT_SHARE: u64 = 8;
 const HELD_SHARE: u64 = 2;
 const MOST_SWEPT: u64 = 2 << 30;
