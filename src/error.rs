@@ -322,6 +322,24 @@ pub enum Error {
         got: Kind,
     },
 
+    /// A store that forgets can't do this.
+    #[error("{path}: forgets keys; only stores that keep them can {action}", path = shown(path))]
+    Forgets {
+        /// The store.
+        path: PathBuf,
+        /// The requested operation, worded so that it follows "can".
+        action: &'static str,
+    },
+
+    /// Only a store that forgets can do this.
+    #[error("{path}: keeps keys for ever; only stores that forget can {action}", path = shown(path))]
+    NeverForgets {
+        /// The store.
+        path: PathBuf,
+        /// The requested operation, worded so that it follows "can".
+        action: &'static str,
+    },
+
     /// A store built from others would exceed the bound on its false-positive rate. It was not created.
     #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (the option `fpr`)", path = shown(path), rate = rounded_up(*got))]
     Overfull {

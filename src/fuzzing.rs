@@ -13,6 +13,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::image::Image;
 use crate::fingerprint::segment::packer::Packer;
 use crate::generation::log_summary::{LogSummary, scan};
+use crate::page::ages::{Ages, Remembered};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::testing::storage::Storage;
 use crate::wal::LogFile;
@@ -91,10 +92,10 @@ pub fn log(
 /// Packs as much of the front of a sorted list as fits in a page that begins with `first`, and ends at `end` if all of it
 /// does. Returns how many, and the page.
 pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; PAGE_BYTES]>) {
-    let count = fingerprint::page::longest(list, first, end, list.len());
+    let count = fingerprint::page::longest(list, (first, end), Ages::NONE, list.len());
     let end = list.get(count).copied().unwrap_or(end);
     let mut page = Box::new([0; PAGE_BYTES]);
-    encode_in_all_ways(&list[..count], first..end, &mut page);
+    encode_in_all_ways(&list[..count], (first..end, Ages::NONE), &mut page);
     (count, page)
 }
 
@@ -108,7 +109,7 @@ pub fn fingerprints(page: &[u8; PAGE_BYTES], end: u64, asked: &[u64]) -> Option<
     let whole = decode_in_all_ways(page, first, &mut list);
     let has = |number: u64| {
         let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
-        fingerprint::page::contains(word, number.wrapping_sub(first))
+        fingerprint::page::contains(word, number.wrapping_sub(first), Remembered::ALL)
     };
     let asked: Vec<(u64, bool)> = asked.iter().map(|one| (*one, has(*one))).collect();
     fingerprint::page::check(page, first..end).ok()?;

@@ -127,7 +127,7 @@ pub use engine::backup::snapshot::SnapshotReport;
 pub use engine::check::fullness::Fullness;
 pub use engine::check::measured::Measured;
 pub use engine::check::repair::RepairReport;
-pub use engine::check::stats::{LayerStats, RunStats, Stats};
+pub use engine::check::stats::{Forgetting, LayerStats, RunStats, Stats};
 pub use engine::check::verify::VerifyReport;
 pub use engine::merge::{Merge, MergeReport};
 pub use engine::open::close::CloseReport;

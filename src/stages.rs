@@ -13,6 +13,7 @@ use crate::fingerprint::segment::page_index::PageIndex;
 use crate::fingerprint::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::memtable::{Buffer, COMMITTED, Claim};
+use crate::page::ages::{Ages, Remembered};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::write_window::WriteWindow;
 use crate::page::{self, Binding};
@@ -137,19 +138,19 @@ impl Fingerprints {
     #[must_use]
     pub fn encode(offsets: &[u64], width: u64) -> Self {
         let mut page = Box::new([0; PAGE_BYTES]);
-        crate::sys::simd::dispatch::run_wide(Encode(offsets, 0..width, &mut page));
+        crate::sys::simd::dispatch::run_wide(Encode(offsets, (0..width, Ages::NONE), &mut page));
         Self(page)
     }
 
     /// Packs other offsets in the same page.
     pub fn encode_again(&mut self, offsets: &[u64], width: u64) {
-        crate::sys::simd::dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
+        crate::sys::simd::dispatch::run_wide(Encode(offsets, (0..width, Ages::NONE), &mut self.0));
     }
 
     /// How many of the first of these offsets fit.
     #[must_use]
     pub fn longest(offsets: &[u64], end: u64) -> usize {
-        fingerprint::page::longest(offsets, 0, end, 1400)
+        fingerprint::page::longest(offsets, (0, end), Ages::NONE, 1400)
     }
 
     /// Appends all offsets, plus `first`.
@@ -176,7 +177,7 @@ impl Work for Count<'_> {
         let word = |index: usize| u64::from_le_bytes(words[index % page::PAGE_WORDS]);
         let mut count = 0;
         for offset in self.1 {
-            count += usize::from(fingerprint::page::contains(word, *offset));
+            count += usize::from(fingerprint::page::contains(word, *offset, Remembered::ALL));
         }
         count
     }
@@ -246,6 +247,7 @@ impl Segments {
             index: &self.index,
             space: self.space,
             pages: self,
+            remembered: Remembered::ALL,
         };
         let mut count = 0;
         let first_hash = |one: &u64| *self.space.hashes(*one..*one + 1).start();

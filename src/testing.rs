@@ -6,7 +6,7 @@ mod given_runs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use given_runs::GivenRun;
 use given_runs::add_runs;
@@ -69,6 +69,8 @@ impl Options {
         seed(seed: [u8; 32]) => created;
         transactional(yes: bool) => created;
         measured(yes: bool) => created;
+        forget_after(window: Duration) => created;
+        forget_steps(steps: u32) => created;
         label(label: &[u8]) => created;
         times(factor: u64) => created;
         foldable(levels: u32) => created;
@@ -81,6 +83,7 @@ impl Options {
         timeout(patience: Duration) => opened;
         on_damage(policy: OnDamage) => opened;
         follow(yes: bool) => opened;
+        clock(now: SystemTime) => opened;
     }
 
     #[must_use]

@@ -1,6 +1,7 @@
 //! An open store: its keys, its commits, its end.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::api::batch::{self, BatchError};
 use crate::api::claim::ClaimOptions;
@@ -172,6 +173,26 @@ impl Store {
     /// If the logs can't be read.
     pub fn last_commit(&self, writer: &str) -> Result<Option<Commit>> {
         self.read(|engine| Writer::of(engine).last_commit(writer))
+    }
+
+    /// Goes on to a later time in a store that [forgets](crate::CreateOptions::forget_after), for all handles; a handle that only
+    /// reads does so for itself. An earlier time has no effect.
+    ///
+    /// Keys that are inserted from here on are of that time, and those that are too old then are new. They leave the file with
+    /// a checkpoint of a log that began since. The time is recorded once a key is inserted or committed.
+    ///
+    /// # Errors
+    /// [`Error::NeverForgets`].
+    pub fn advance_to(&self, time: SystemTime) -> Result<()> {
+        self.read(|engine| {
+            let view = engine.views.current()?;
+            let clock = view.clock.as_ref().ok_or_else(|| Error::NeverForgets {
+                path: engine.file.place.to_path_buf(),
+                action: "advance their time",
+            })?;
+            clock.advance_to(time);
+            Ok(())
+        })
     }
 
     /// Moves everything committed from log and buffer into the pages, and waits until it is there. Safety never

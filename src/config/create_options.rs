@@ -1,6 +1,7 @@
 //! What a new store is like.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::config::open_options::OpenOptions;
 use crate::config::template::Template;
@@ -8,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::file::label::MAX_LABEL;
 use crate::hash::Hash;
 use crate::page::Kind;
+use crate::page::ages::{MOST_WINDOW_STEPS, Window};
 
 /// What a new store is like, and how the handle that creates it [opens](OpenOptions) it.
 ///
@@ -40,6 +42,8 @@ pub struct CreateOptions {
     pub(crate) transactional: Option<bool>,
     pub(crate) foldable: u32,
     pub(crate) measured: Option<bool>,
+    pub(crate) forget_after: Option<Duration>,
+    pub(crate) forget_steps: Option<u32>,
     pub(crate) label: Option<Vec<u8>>,
     pub(crate) like: Option<PathBuf>,
     pub(crate) times: u64,
@@ -61,6 +65,8 @@ impl Default for CreateOptions {
             transactional: None,
             foldable: 0,
             measured: None,
+            forget_after: None,
+            forget_steps: None,
             label: None,
             like: None,
             times: 1,
@@ -78,6 +84,8 @@ impl CreateOptions {
     pub const DEFAULT_TIGHTENING: f64 = 0.85;
     /// The default false-positive rate.
     pub const DEFAULT_FPR: f64 = 1e-6;
+    /// The default number of steps in which a store that forgets counts the ages of keys: 15, which take 4 bits a key.
+    pub const DEFAULT_FORGET_STEPS: u32 = 15;
     /// The default number of keys that a store of [`Kind::Fingerprint`] may grow to: 2^36.
     pub const DEFAULT_GROWS_TO: u64 = 1 << 36;
 
@@ -179,6 +187,57 @@ impl CreateOptions {
         self
     }
 
+    /// Lets a new store forget each key some time after it was inserted: one second to a thousand years. Such a store is of
+    /// [`Kind::Fingerprint`], whatever its capacity.
+    ///
+    /// A key is seen for at least `window` after it was accepted as new (in a transactional store, after the commit of that),
+    /// by every handle, and is forgotten at the latest after `window` and one of its [steps](Self::forget_steps). From then on
+    /// it is new for exactly one of all who insert it. Inserts and look-ups of a key that is seen change nothing.
+    ///
+    /// Time is the store's: the latest that any handle knew or that a log has recorded. It never runs backwards.
+    /// [`OpenOptions::clock`] tells the store another time than the system's. What is forgotten counts among the
+    /// [keys](crate::Stats::keys) until a checkpoint of a later step has dropped it. Steps should be longer than checkpoints
+    /// take: the keys of one step have a log of their own.
+    ///
+    /// Such a store has no sample of its keys, can't be [merged](crate::Merge), and each checkpoint merges all of it.
+    ///
+    /// ```
+    /// # fn main() -> everseen::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("urls.ever");
+    /// use everseen::{CreateOptions, OpenOptions};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// const DAY: Duration = Duration::from_secs(86_400);
+    /// let now = SystemTime::now();
+    /// let store = CreateOptions::new()
+    ///     .forget_after(30 * DAY)
+    ///     .open_options(OpenOptions::new().clock(now))
+    ///     .create(&path)?;
+    /// assert!(store.insert("https://example.org/")?);
+    /// store.advance_to(now + 30 * DAY)?;
+    /// assert!(!store.insert("https://example.org/")?);
+    /// // Two days are the fifteenth part.
+    /// store.advance_to(now + 33 * DAY)?;
+    /// assert!(store.insert("https://example.org/")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn forget_after(mut self, window: Duration) -> Self {
+        self.forget_after = Some(window);
+        self
+    }
+
+    /// Sets in how many steps a store that [forgets](Self::forget_after) counts ages: 1 to 255,
+    /// [15](Self::DEFAULT_FORGET_STEPS) by default. With more steps it forgets more exactly, and each key takes as many bits
+    /// more as this number has.
+    #[must_use]
+    pub fn forget_steps(mut self, steps: u32) -> Self {
+        self.forget_steps = Some(steps);
+        self
+    }
+
     /// Gives a new store a label: up to 4096 bytes of the application's own, such as the version of the rules by which it
     /// makes keys of its data. The store never interprets them, and they never change. [`Store::label`](crate::Store::label)
     /// returns them, of each copy of the store too. No bytes are no label.
@@ -229,7 +288,8 @@ impl CreateOptions {
     pub(crate) fn kind_of_new(&self) -> Kind {
         let shapes_layers =
             self.growth != Self::DEFAULT_GROWTH || self.tightening != Self::DEFAULT_TIGHTENING;
-        let default = || Kind::default_for(self.capacity.is_some(), shapes_layers);
+        let has_capacity = self.capacity.is_some() && self.forget_after.is_none();
+        let default = || Kind::default_for(has_capacity, shapes_layers);
         self.kind.unwrap_or_else(default)
     }
 
@@ -244,6 +304,37 @@ impl CreateOptions {
             });
         }
         self.open.check()
+    }
+
+    /// Returns how long a new store remembers its keys; `None` for ever.
+    pub(crate) fn window(&self) -> Result<Option<Window>> {
+        let wrong = |option, expected: String, got: String| Error::InvalidOption {
+            option,
+            expected,
+            got,
+        };
+        let Some(after) = self.forget_after else {
+            return match self.forget_steps {
+                None => Ok(None),
+                Some(steps) => {
+                    let expected = "none without a window to forget after".to_owned();
+                    Err(wrong("forget_steps", expected, steps.to_string()))
+                }
+            };
+        };
+        let steps = self.forget_steps.unwrap_or(Self::DEFAULT_FORGET_STEPS);
+        if !(1..=MOST_WINDOW_STEPS).contains(&steps) {
+            let expected = format!("1 to {MOST_WINDOW_STEPS}");
+            return Err(wrong("forget_steps", expected, steps.to_string()));
+        }
+        let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        match Window::new(milliseconds, steps) {
+            Some(window) => Ok(Some(window)),
+            None => {
+                let expected = "a second to a thousand years".to_owned();
+                Err(wrong("forget_after", expected, format!("{after:?}")))
+            }
+        }
     }
 
     /// Returns the label of a new store, empty if it has none.

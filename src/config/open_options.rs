@@ -1,7 +1,7 @@
 //! How a handle opens a store.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::config::damage_policy::OnDamage;
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ pub(crate) const LEAST_PART: u64 = 4096;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("urls.ever");
 /// # everseen::CreateOptions::new().create(&path)?.close()?;
-/// use std::time::Duration;
+/// use std::time::{Duration, SystemTime};
 /// use everseen::OpenOptions;
 ///
 /// let store = OpenOptions::new().writer("crawler-1").timeout(Duration::from_secs(5)).open(&path)?;
@@ -58,6 +58,8 @@ pub struct OpenOptions {
     pub(crate) dying: Duration,
     pub(crate) on_damage: OnDamage,
     pub(crate) follow: bool,
+    /// The time of the handle, if the caller tells it.
+    pub(crate) clock: Option<SystemTime>,
     /// How many pages a segment has that this handle writes, about: 2 to 1020.
     pub(crate) segment_pages: u64,
     /// How many segments a checkpoint merges at least before it publishes them and uses the room of the old ones.
@@ -87,6 +89,7 @@ impl Default for OpenOptions {
             dying: DYING,
             on_damage: OnDamage::default(),
             follow: false,
+            clock: None,
             segment_pages: TARGET_PAGES as u64,
             step_segments: LEAST_IN_STEP,
             least_run: LEAST_RUN,
@@ -222,6 +225,17 @@ impl OpenOptions {
     #[must_use]
     pub fn follow(mut self, yes: bool) -> Self {
         self.follow = yes;
+        self
+    }
+
+    /// Tells a store that [forgets](crate::CreateOptions::forget_after) what time it is, for replays of logs and for tests.
+    /// Time then stands still for this handle until [`Store::advance_to`](crate::Store::advance_to) moves it on, or another
+    /// handle's is later. By default it is that of the system's clock at opening, and goes on by one that nobody sets.
+    ///
+    /// A store's time never runs backwards: if its keys are of later times, this one has no effect.
+    #[must_use]
+    pub fn clock(mut self, now: SystemTime) -> Self {
+        self.clock = Some(now);
         self
     }
 

@@ -34,6 +34,7 @@ use crate::shm::coordination::Coordination;
 use crate::shm::handle::{Access, Handle, Held};
 use crate::shm::locks::StoreLocks;
 use crate::shm::place::Place;
+use crate::shm::store_clock::StoreClock;
 use crate::storefile::file_watch::FileWatch;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::storage::StorageFile;
@@ -94,6 +95,7 @@ impl Engine {
             Arc::clone(&shared),
             (parts.held, parts.reading),
         ));
+        let clock = clock_of(&parts.header, &parts.options, (&shared, access));
         let (opened, shared_words) = ((parts.file, parts.watch), Arc::clone(&shared));
         let file = StoreFile::new(place.clone(), parts.header, opened, shared_words);
         let file = Arc::new(file);
@@ -116,7 +118,7 @@ impl Engine {
                 spare: Mutex::default(),
             },
             views: ViewCell {
-                cell: ArcSwap::from_pointee(parts.view),
+                cell: ArcSwap::from_pointee(parts.view.with_clock(clock)),
                 renewal: Mutex::new(None),
                 pending_filter: PendingFilter::none(&parts.options),
                 file: Arc::clone(&file),
@@ -138,6 +140,18 @@ impl Engine {
             file,
         })
     }
+}
+
+/// Returns the time of a store that forgets, as a handle has it.
+fn clock_of(
+    header: &Header,
+    options: &OpenOptions,
+    (shared, access): (&Arc<Coordination>, Access),
+) -> Option<Arc<StoreClock>> {
+    // Who watches can't write to what is shared.
+    let shared = (Arc::clone(shared), access != Access::Watching);
+    let window = header.window?;
+    Some(Arc::new(StoreClock::begin(window, shared, options.clock)))
 }
 
 #[cfg(test)]

@@ -176,6 +176,7 @@ mod tests {
             created: 1,
             growth: 0,
             tightening: 0.0,
+            window: None,
             compatible: 0,
             read_only_compatible: 0,
             locks_itself: true,

@@ -6,7 +6,8 @@ use super::layout::{HEADER_BYTES, PAGES_OFFSET, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
 use crate::page::KeyModel;
-use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
+use crate::page::ages::Window;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
@@ -22,7 +23,10 @@ pub(crate) const FEATURE_LOCKS: u64 = 1;
 pub(crate) const FEATURE_SEGMENTS: u64 = 2;
 /// Incompatible feature: the CRC of each page is bound to the store. Stores of earlier builds lack it, and keep lacking it.
 pub(crate) const FEATURE_BOUND_PAGES: u64 = 4;
-const KNOWN_FEATURES: u64 = FEATURE_LOCKS | FEATURE_SEGMENTS | FEATURE_BOUND_PAGES;
+/// Incompatible feature: the store forgets keys, and its pages have ages. Only stores of fingerprints have it.
+pub(crate) const FEATURE_FORGETS: u64 = 8;
+const KNOWN_FEATURES: u64 =
+    FEATURE_LOCKS | FEATURE_SEGMENTS | FEATURE_BOUND_PAGES | FEATURE_FORGETS;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const HEADER_LENGTH_OFFSET: usize = 12;
@@ -31,7 +35,7 @@ const _: () = assert!(HEADER_CRC_OFFSET + 4 == HEADER_BYTES);
 /// A header that is written again, to set the bit for locks, is never torn.
 const _: () = assert!(HEADER_BYTES <= SECTOR_BYTES);
 const _: () = assert!(
-    KNOWN_FEATURES.count_ones() == 3,
+    KNOWN_FEATURES.count_ones() == 4,
     "each feature has a bit of its own"
 );
 
@@ -58,6 +62,8 @@ pub(crate) struct Header {
     pub(crate) growth: u32,
     /// Tightening factor of the rate from each layer to the next; 0 for a fixed store.
     pub(crate) tightening: f64,
+    /// How long it remembers a key; `None` for ever.
+    pub(crate) window: Option<Window>,
     /// Features that a reader or writer may ignore, preserved as found.
     pub(crate) compatible: u64,
     /// Features that a writer must understand but a reader may ignore.
@@ -113,6 +119,8 @@ impl Header {
             .u32(self.growth)
             .u32(0)
             .f64(self.tightening)
+            .u64(self.window.map_or(0, Window::milliseconds))
+            .u32(self.window.map_or(0, Window::steps))
             .pad_to(HEADER_BYTES);
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&bytes);
@@ -177,9 +185,7 @@ impl Header {
         let seed = decoder.array()?;
         let store_id = decoder.array()?;
         let created = decoder.u64()?;
-        let growth = decoder.u32()?;
-        let reserved = decoder.u32()?;
-        let tightening = decoder.f64()?;
+        let (growth, reserved, tightening) = (decoder.u32()?, decoder.u32()?, decoder.f64()?);
         if let unknown @ 1.. = incompatible & !KNOWN_FEATURES {
             return Some(Err(FormatError::IncompatibleFeatures { unknown }));
         }
@@ -198,9 +204,10 @@ impl Header {
         if flags & !KNOWN_FLAGS != 0 {
             return Some(Err(field("flags", "bit 0 alone", flags)));
         }
-        if reserved != 0 || !decoder.rest_is_zero() {
-            return Some(Err(field("reserved", "zeros", "something else")));
-        }
+        let window = match take_window(decoder, reserved, incompatible)? {
+            Ok(window) => window,
+            Err(error) => return Some(Err(error)),
+        };
         let header = Self {
             kind,
             hash,
@@ -214,6 +221,7 @@ impl Header {
             created,
             growth,
             tightening,
+            window,
             compatible,
             read_only_compatible,
             locks_itself: incompatible & FEATURE_LOCKS != 0,
@@ -223,8 +231,9 @@ impl Header {
     }
 
     fn check(&self, incompatible: u64) -> Result<(), FormatError> {
-        if self.incompatible() != incompatible {
-            let expected = "bit 1 in a store of fingerprints alone";
+        let forgets = self.window.is_some();
+        if self.incompatible() != incompatible || (forgets && self.kind != Kind::Fingerprint) {
+            let expected = "bits 1 and 3 in a store of fingerprints alone";
             return Err(field("incompatible", expected, incompatible));
         }
         if !(self.fpr > 0.0 && self.fpr < 1.0) {
@@ -269,8 +278,9 @@ impl Header {
         if self.probes != 0 {
             return Err(field("probes", "0 in a store of fingerprints", self.probes));
         }
-        if !(1..=MOST_FINGERPRINTS).contains(&self.bits) {
-            return Err(field("bits", "1 to 2^63 fingerprints", self.bits));
+        if self.space().is_none() {
+            let expected = "1 to 2^63 fingerprints, each with its ages";
+            return Err(field("bits", expected, self.bits));
         }
         if self.growth != 0 || self.tightening != 0.0 {
             return Err(field("growth", "0 in a store of fingerprints", self.growth));
@@ -284,6 +294,7 @@ impl Header {
             (self.locks_itself, FEATURE_LOCKS),
             (self.kind == Kind::Fingerprint, FEATURE_SEGMENTS),
             (self.has_bound_pages, FEATURE_BOUND_PAGES),
+            (self.window.is_some(), FEATURE_FORGETS),
         ];
         let present = features.iter().filter(|(is_present, _)| *is_present);
         present.fold(0, |bits, (_, bit)| bits | bit)
@@ -310,7 +321,10 @@ impl Header {
     /// Returns the fingerprints that there may be in a store of them; `None` for any other store.
     pub(crate) fn space(&self) -> Option<FingerprintSpace> {
         match self.kind {
-            Kind::Fingerprint => FingerprintSpace::new(self.bits),
+            Kind::Fingerprint => {
+                let age_bits = self.window.map_or(0, Window::age_bits);
+                FingerprintSpace::new(self.bits)?.with_ages(age_bits)
+            }
             _ => None,
         }
     }
@@ -340,6 +354,26 @@ impl Header {
     }
 }
 
+/// Takes the window, which a store that forgets must have, and what is reserved.
+fn take_window(
+    decoder: &mut Decoder<'_>,
+    reserved: u32,
+    incompatible: u64,
+) -> Option<Result<Option<Window>, FormatError>> {
+    let (milliseconds, steps) = (decoder.u64()?, decoder.u32()?);
+    let forgets = incompatible & FEATURE_FORGETS != 0;
+    let has_window = (milliseconds, steps) != (0, 0);
+    if reserved != 0 || !decoder.rest_is_zero() || (has_window && !forgets) {
+        return Some(Err(field("reserved", "zeros", "something else")));
+    }
+    let window = Window::new(milliseconds, steps);
+    if forgets && window.is_none() {
+        let got = format!("{milliseconds} and {steps}");
+        return Some(Err(field("window", "1000 up, and 1 to 255 steps", got)));
+    }
+    Some(Ok(window))
+}
+
 fn field(field: &'static str, expected: &'static str, got: impl ToString) -> FormatError {
     FormatError::HeaderField {
         field,
@@ -349,119 +383,4 @@ fn field(field: &'static str, expected: &'static str, got: impl ToString) -> For
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn header() -> Header {
-        Header {
-            kind: Kind::Bloom,
-            hash: Hash::Highway,
-            transactional: true,
-            probes: 7,
-            capacity: 1000,
-            fpr: 0.01,
-            bits: PAYLOAD_BITS,
-            seed: [7; 32],
-            store_id: [9; 16],
-            created: 1,
-            growth: 0,
-            tightening: 0.0,
-            compatible: 0,
-            read_only_compatible: 0,
-            locks_itself: true,
-            has_bound_pages: true,
-        }
-    }
-
-    fn page(header: &Header) -> Vec<u8> {
-        let mut page = header.encode().to_vec();
-        page.resize(PAGE_BYTES, 0);
-        page
-    }
-
-    /// Changes bytes and corrects the CRC.
-    fn forged(offset: usize, bytes: &[u8]) -> Result<Header, FormatError> {
-        let mut page = page(&header());
-        page[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let crc = crc32fast::hash(&page[..HEADER_CRC_OFFSET]);
-        put_u32(&mut page, HEADER_CRC_OFFSET, crc);
-        Header::decode(&page, PAGES_OFFSET)
-    }
-
-    #[test]
-    fn there_and_back() {
-        let header = header();
-        assert_eq!(Header::decode(&page(&header), PAGES_OFFSET), Ok(header));
-    }
-
-    #[test]
-    fn every_flipped_byte_has_its_error() {
-        for at in 0..PAGE_BYTES {
-            let mut page = page(&header());
-            page[at] ^= 0x40;
-            let error = Header::decode(&page, PAGES_OFFSET).unwrap_err();
-            match at {
-                0..8 => assert_eq!(
-                    error,
-                    FormatError::NotAStore {
-                        got: *page.first_chunk().unwrap()
-                    }
-                ),
-                8..256 => assert!(
-                    matches!(error, FormatError::HeaderChecksum { .. }),
-                    "{at}: {error}"
-                ),
-                _ => assert_eq!(
-                    error,
-                    field("padding", "zeros up to byte 4096", "something else")
-                ),
-            }
-        }
-    }
-
-    #[test]
-    fn every_field_out_of_range_has_its_error() {
-        let named = |field: &str, error: FormatError| match error {
-            FormatError::HeaderField { field: got, .. } => assert_eq!(got, field),
-            other => panic!("{field}: {other}"),
-        };
-        assert_eq!(
-            forged(8, &2_u32.to_le_bytes()),
-            Err(FormatError::UnsupportedVersion {
-                expected: 1,
-                got: 2
-            })
-        );
-        assert_eq!(
-            forged(32, &8_u64.to_le_bytes()),
-            Err(FormatError::IncompatibleFeatures { unknown: 8 })
-        );
-        named("header_length", forged(12, &[1]).unwrap_err());
-        named("page_size", forged(40, &[1]).unwrap_err());
-        named("flags", forged(44, &[2]).unwrap_err());
-        named("kind", forged(44, &[9]).unwrap_err());
-        named("hash", forged(46, &[0]).unwrap_err());
-        named("flags", forged(48, &[2]).unwrap_err());
-        named("probes", forged(52, &[0]).unwrap_err());
-        named("probes", forged(52, &[65]).unwrap_err());
-        named("capacity", forged(56, &[0; 8]).unwrap_err());
-        for rate in [0.0, 1.0, -0.5, f64::NAN, f64::INFINITY] {
-            named("fpr", forged(64, &rate.to_le_bytes()).unwrap_err());
-        }
-        named("bits", forged(72, &[0; 8]).unwrap_err());
-        named("bits", forged(72, &[1]).unwrap_err());
-        named("growth", forged(136, &[2]).unwrap_err());
-        named("reserved", forged(140, &[1]).unwrap_err());
-        named("reserved", forged(251, &[1]).unwrap_err());
-        named("kind", forged(44, &[0]).unwrap_err());
-        named("probes", forged(44, &[3]).unwrap_err());
-    }
-
-    #[test]
-    fn features_to_be_ignored_are_kept() {
-        let header = forged(16, &[5]).unwrap();
-        assert_eq!(header.compatible, 5);
-        let header = forged(24, &[6]).unwrap();
-        assert_eq!(header.read_only_compatible, 6);
-    }
-}
+mod tests;

@@ -381,6 +381,7 @@ mod tests {
             sections: Vec::new(),
             commits: Default::default(),
             moment: 0,
+            clock: 0,
             runs: Some(table()),
         }
     }

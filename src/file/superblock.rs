@@ -30,8 +30,8 @@ pub(crate) const SUPERBLOCK_LENGTH_OFFSET: usize = 12;
 pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
-/// Bytes of the moment, behind the writers.
-const MOMENT_BYTES: usize = 8;
+/// Bytes of the moment and of the clock, behind the writers.
+const SUPERBLOCK_END_BYTES: usize = 16;
 /// How many sections a store has at most: exempt and lost keys, and the parts of a sample.
 const MOST_SECTIONS: usize = 2 + MOST_SAMPLE_PARTS;
 /// Bytes available for writers, whatever the number of layers and sections.
@@ -44,8 +44,8 @@ const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
 const _: () = assert!(SUPERBLOCK_CRC_OFFSET + 4 == SUPERBLOCK_LENGTH_OFFSET);
 // Only stores of layers have a layer table, and only those of fingerprints a directory and runs.
 const _: () = assert!(DIRECTORY_REF_BYTES + MOST_TABLE_BYTES <= MAX_LAYERS as usize * LAYER_BYTES);
-// The moment has no room of its own: it takes that of sections which no store has yet.
-const _: () = assert!(MOMENT_BYTES <= (MAX_SECTIONS - MOST_SECTIONS) * SECTION_BYTES);
+// These have no room of their own: they take that of sections which no store has yet.
+const _: () = assert!(SUPERBLOCK_END_BYTES <= (MAX_SECTIONS - MOST_SECTIONS) * SECTION_BYTES);
 
 /// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +71,9 @@ pub(crate) struct Superblock {
     /// salts of all logs whose keys are in the pages. The next log names it. 0 if there was none yet, or if builds that
     /// knew of no moments wrote the store.
     pub(crate) moment: u64,
+    /// Only in a store that forgets: the time at which the last log began whose keys are in the pages, in milliseconds since
+    /// 1970. 0 if there was none yet.
+    pub(crate) clock: u64,
     /// Only in a store of fingerprints with runs above the oldest one, whose directory is `directory`.
     pub(crate) runs: Option<RunTable>,
 }
@@ -190,6 +193,9 @@ impl Superblock {
         if self.moment != 0 {
             out.u64(self.moment);
         }
+        if self.clock != 0 {
+            out.u64(self.clock);
+        }
         if let Some(table) = &self.runs {
             table.encode(&mut out);
         }
@@ -296,7 +302,7 @@ impl Superblock {
             Ok(commits) => commits,
             Err(fault) => return Some(Err(fault)),
         };
-        let (moment, runs) = match take_end(input, flags, newest)? {
+        let (moment, clock, runs) = match take_end(input, flags, newest)? {
             Ok(end) => end,
             Err(fault) => return Some(Err(fault)),
         };
@@ -311,6 +317,7 @@ impl Superblock {
             sections,
             commits,
             moment,
+            clock,
             runs,
         };
         let checked = superblock.check_runs(header.space());
@@ -329,6 +336,10 @@ impl Superblock {
                 expected: "an entry, as the header says",
                 got: 0,
             });
+        }
+        if self.clock != 0 && header.window.is_none() {
+            let expected = "no bit 4 in a store that does not forget";
+            return wrong_field("flags", expected, self.flags().into());
         }
         match header.kind {
             Kind::Scalable => return Ok(()),

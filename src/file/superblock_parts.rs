@@ -7,6 +7,7 @@ use super::section::MAX_SECTIONS;
 use super::{DirectoryRef, Layer, RunTable, Section, Superblock, SuperblockFault};
 use crate::codec::Decoder;
 use crate::page::Kind;
+use crate::page::ages::MOST_CLOCK;
 use crate::sizing::MAX_LAYERS;
 
 pub(super) const FLAG_LOG_EXPECTED: u32 = 1;
@@ -14,7 +15,8 @@ const FLAG_PARTLY_MERGED: u32 = 2;
 const FLAG_MOMENT: u32 = 4;
 const FLAG_RUNS: u32 = 8;
 const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
-const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT | FLAG_RUNS;
+const FLAG_CLOCK: u32 = 16;
+const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT | FLAG_RUNS | FLAG_CLOCK;
 
 impl Superblock {
     pub(super) fn flags(&self) -> u32 {
@@ -23,6 +25,7 @@ impl Superblock {
             | flag(self.partly_merged.is_some(), FLAG_PARTLY_MERGED)
             | flag(self.moment != 0, FLAG_MOMENT)
             | flag(self.runs.is_some(), FLAG_RUNS)
+            | flag(self.clock != 0, FLAG_CLOCK)
     }
 }
 
@@ -51,14 +54,14 @@ fn expect_known(flags: u32) -> Result<(), SuperblockFault> {
 /// Returns whether the segments have a part of the next log already.
 fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
     let others = match kind {
-        Kind::Fingerprint => FLAG_MOMENT | FLAG_RUNS,
+        Kind::Fingerprint => FLAG_MOMENT | FLAG_RUNS | FLAG_CLOCK,
         _ => FLAG_MOMENT,
     };
     match (flags & !others, kind) {
         (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
         (MERGING, Kind::Fingerprint) => Ok(true),
         _ => {
-            let expected = "bits 0 and 2, and in a store of fingerprints 1 and 3";
+            let expected = "bits 0 and 2, and in a store of fingerprints 1, 3 and 4";
             wrong_field("flags", expected, flags.into())
         }
     }
@@ -89,18 +92,28 @@ fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
     }
 }
 
-/// Takes the moment and the runs, which nothing may follow. `newest` is the highest sequence and generation.
+/// What stands behind the writers: the moment, the clock, and the runs.
+type End = (u64, u64, Option<RunTable>);
+
+/// Takes the moment, the clock and the runs, which nothing may follow. `newest` is the highest sequence and generation.
 pub(super) fn take_end(
     input: &mut Decoder<'_>,
     flags: u32,
     newest: (u64, u64),
-) -> Option<Result<(u64, Option<RunTable>), SuperblockFault>> {
+) -> Option<Result<End, SuperblockFault>> {
     let moment = match flags & FLAG_MOMENT {
         0 => 0,
         _ => input.u64()?,
     };
     if flags & FLAG_MOMENT != 0 && moment == 0 {
         return wrong("moment", "not 0", moment);
+    }
+    let clock = match flags & FLAG_CLOCK {
+        0 => 0,
+        _ => input.u64()?,
+    };
+    if flags & FLAG_CLOCK != 0 && !(1..=MOST_CLOCK).contains(&clock) {
+        return wrong("clock", "1 to 2^56", clock);
     }
     let runs = match flags & FLAG_RUNS {
         0 => None,
@@ -110,7 +123,7 @@ pub(super) fn take_end(
         },
     };
     match input.rest_is_zero() {
-        true => Some(Ok((moment, runs))),
+        true => Some(Ok((moment, clock, runs))),
         false => wrong("length", "the end of the last writer", u64::MAX),
     }
 }

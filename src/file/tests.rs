@@ -12,6 +12,8 @@ use super::superblock::{Commits, MAX_TAG, SUPERBLOCK_LENGTH_OFFSET};
 use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
 use crate::hash::Hash;
+use crate::page::ages::{MOST_CLOCK, Window};
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::Cell;
 
@@ -56,6 +58,10 @@ prop_compose! {
             created,
             growth: if kind == Kind::Scalable { growth } else { 0 },
             tightening: if kind == Kind::Scalable { tightening } else { 0.0 },
+            window: match kind {
+                Kind::Fingerprint => Window::new(created, probes * 3).filter(|_| pages < 1 << 50),
+                _ => None,
+            },
             compatible,
             read_only_compatible,
             locks_itself: true,
@@ -194,7 +200,8 @@ prop_compose! {
             partly_merged = Some(commit_sequence / 3).filter(|keys| log_expected && keys % 2 == 0);
             let generation = generation + u64::from(partly_merged.is_some());
             directory = Some(directory_before(end_page, sequence.max(1), generation));
-            let begin = (header.bits as f64 * cursor * 0.99) as u64;
+            let count = header.space().map_or(0, FingerprintSpace::count);
+            let begin = (count as f64 * cursor * 0.99) as u64;
             runs = runs_behind(end_page, run_count, begin, sequence.max(1));
         } else if header.kind != Kind::Scalable {
             layers.truncate(1);
@@ -220,6 +227,7 @@ prop_compose! {
             sections,
             commits,
             moment,
+            clock: header.window.map_or(0, |_| sequence % MOST_CLOCK),
             runs,
         };
         let mut header = header;

@@ -135,7 +135,7 @@ pub(crate) fn repair<'a>(pages: CheckedPages<'a>, superblock: &Superblock) -> Re
 /// Returns the rate of wrong answers that is expected of the pages at their current fill.
 pub(crate) fn expected_rate(header: &Header, superblock: &Superblock) -> f64 {
     match header.space() {
-        Some(space) => superblock.keys() as f64 / space.count() as f64,
+        Some(space) => superblock.keys() as f64 / space.distinct() as f64,
         None => occupancy::expected_rate(&superblock.layers, header.kind.cell()),
     }
 }

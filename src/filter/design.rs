@@ -11,6 +11,7 @@ use crate::file::superblock::Commits;
 use crate::file::{DirectoryRef, Header, Layer, Section, Superblock};
 use crate::fingerprint::segment::plan::FingerprintPlan;
 use crate::generation::sampling::rarity_for;
+use crate::page::ages::Window;
 use crate::page::{Kind, PAGE_BYTES};
 use crate::sizing::{Growth, PAGE_BITS, Plan};
 
@@ -27,6 +28,7 @@ pub(crate) fn design(
     }
     let kind = options.kind_of_new();
     check_limit(options, kind)?;
+    let window = window_for(options, kind)?;
     let mut header = Header {
         kind,
         hash: options.hash.unwrap_or_default(),
@@ -40,6 +42,7 @@ pub(crate) fn design(
         created: now(),
         growth: 0,
         tightening: 0.0,
+        window,
         compatible: 0,
         read_only_compatible: 0,
         locks_itself: true,
@@ -64,10 +67,10 @@ pub(crate) fn design(
             header.tightening = growth.tightening;
         }
         Kind::Fingerprint => {
-            let plan = plan_fingerprints(options)?;
+            let plan = plan_fingerprints(options, window)?;
             header.capacity = plan.limit;
             header.fpr = options.fpr.unwrap_or(CreateOptions::DEFAULT_FPR);
-            header.bits = plan.space.count();
+            header.bits = plan.space.distinct();
         }
     }
     // A header that a reader refuses must not be written.
@@ -108,6 +111,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         sections: Vec::new(),
         commits: Commits::new(),
         moment: 0,
+        clock: 0,
         runs: None,
     }
 }
@@ -151,6 +155,20 @@ fn check_limit(options: &CreateOptions, kind: Kind) -> Result<()> {
             got: limit.to_string(),
         }),
         None => Ok(()),
+    }
+}
+
+/// Returns how long a new store remembers its keys; `None` for ever. Only one of fingerprints forgets.
+fn window_for(options: &CreateOptions, kind: Kind) -> Result<Option<Window>> {
+    match (options.window()?, kind) {
+        (Some(window), Kind::Bloom | Kind::Counting | Kind::Scalable) => {
+            Err(Error::InvalidOption {
+                option: "forget_after",
+                expected: format!("none for kind {kind}: only kind fingerprint forgets"),
+                got: format!("{} ms", window.milliseconds()),
+            })
+        }
+        (window, _) => Ok(window),
     }
 }
 
@@ -214,7 +232,8 @@ fn plan_growing(options: &CreateOptions) -> Result<Growth> {
 }
 
 /// Returns the limit and the space of a new store of fingerprints.
-fn plan_fingerprints(options: &CreateOptions) -> Result<FingerprintPlan> {
+fn plan_fingerprints(options: &CreateOptions, window: Option<Window>) -> Result<FingerprintPlan> {
+    let age_bits = window.map_or(0, Window::age_bits);
     let wrong = |option, expected: &str, got: String| Error::InvalidOption {
         option,
         expected: expected.to_owned(),
@@ -232,13 +251,21 @@ fn plan_fingerprints(options: &CreateOptions) -> Result<FingerprintPlan> {
     let limit = match (options.capacity, options.grows_to) {
         (Some(capacity), None) => capacity,
         (None, Some(limit)) => limit,
-        (None, None) => CreateOptions::DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr)),
+        (None, None) => {
+            let most = (FingerprintPlan::most_keys(fpr) >> age_bits).max(1);
+            CreateOptions::DEFAULT_GROWS_TO.min(most)
+        }
         (Some(capacity), Some(limit)) => {
             let expected = format!("none beside a limit of {limit}: they are the same");
             return Err(wrong("capacity", &expected, capacity.to_string()));
         }
     };
-    Ok(FingerprintPlan::for_rate(limit, fpr)?)
+    let plan = FingerprintPlan::for_rate(limit, fpr)?;
+    if plan.space.with_ages(age_bits).is_none() {
+        let expected = "fewer steps, fewer keys or a higher rate: ages take bits of 63";
+        return Err(wrong("forget_steps", expected, format!("{age_bits} bits")));
+    }
+    Ok(plan)
 }
 
 /// Returns how many pages a full store of fingerprints has.

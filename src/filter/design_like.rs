@@ -21,6 +21,15 @@ pub(crate) fn design(options: &CreateOptions, like: &Template) -> Result<(Header
         has_bound_pages: true,
         ..like.header.clone()
     };
+    if let Some(asked) = options.window()?
+        && header.window != Some(asked)
+    {
+        return Err(Error::InvalidOption {
+            option: "forget_after",
+            expected: "that of the store that it is like".to_owned(),
+            got: format!("{} ms, {} steps", asked.milliseconds(), asked.steps()),
+        });
+    }
     let times = options.times;
     let wrong = |expected: &str| Error::InvalidOption {
         option: "times",

@@ -1,5 +1,7 @@
 //! How the filter of a store differs from what options for a new one ask for.
 
+use std::time::Duration;
+
 use crate::config::create_options::CreateOptions;
 use crate::config::template::Template;
 use crate::file::Header;
@@ -45,6 +47,7 @@ pub(crate) fn differences(
             comparison.bits();
             comparison.shape();
             comparison.hashing();
+            comparison.forgetting();
         }
     }
     comparison.transactional();
@@ -183,10 +186,31 @@ impl Comparison<'_> {
         }
     }
 
+    fn forgetting(&mut self) {
+        let Some(asked) = self.options.forget_after else {
+            return;
+        };
+        let Some(has) = self.header.window else {
+            let has = "no window: it keeps keys for ever".to_owned();
+            return self.add("forget_after", true, has);
+        };
+        if u128::from(has.milliseconds()) != asked.as_millis() {
+            let has = Duration::from_millis(has.milliseconds());
+            // Neither a longer window nor a shorter one is more than the other.
+            self.add("forget_after", true, format!("a window of {has:?}"));
+        }
+        if let Some(asked) = self.options.forget_steps
+            && asked != has.steps()
+        {
+            let is_unmet = has.steps() < asked;
+            self.add("forget_steps", is_unmet, format!("{} steps", has.steps()));
+        }
+    }
+
     fn template(&mut self, like: &Template) {
         let (own, other) = (self.header, &like.header);
         let grows = matches!(own.kind, Kind::Scalable | Kind::Fingerprint);
-        let shape = |of: &Header| (of.kind, of.hash, of.seed, of.probes, of.growth);
+        let shape = |of: &Header| (of.kind, of.hash, of.seed, of.probes, of.growth, of.window);
         let is_other = shape(own) != shape(other)
             || own.tightening != other.tightening
             || (grows && (own.bits, own.capacity) != (other.bits, other.capacity));
@@ -215,7 +239,9 @@ impl Comparison<'_> {
     fn measured(&mut self, has: bool) {
         match self.options.measured {
             // A counting store never has a sample, and creating one doesn't complain.
-            Some(true) if !has && self.header.kind != Kind::Counting => {
+            Some(true)
+                if !has && self.header.kind != Kind::Counting && self.header.window.is_none() =>
+            {
                 self.add("measured", true, "no sample".to_owned());
             }
             Some(false) if has => self.add("measured", false, "a sample".to_owned()),

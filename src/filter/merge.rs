@@ -15,6 +15,13 @@ pub(crate) use crate::fingerprint::set_algebra::{
 
 /// Refuses a store of a kind that can't be merged.
 pub(crate) fn expect_mergeable(store: StillFile<'_>) -> Result<()> {
+    if store.header.window.is_some() {
+        // Of two ages of one key, no operation says yet which one counts.
+        return Err(Error::Forgets {
+            path: store.path.to_owned(),
+            action: "be merged",
+        });
+    }
     match store.header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Fingerprint => Ok(()),
         kind @ Kind::Counting => Err(Error::WrongKind {

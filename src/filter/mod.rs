@@ -133,17 +133,18 @@ impl Filter {
         }
     }
 
-    /// Probes the pages for a key, without regard to exemptions.
+    /// Probes the pages for a key that came in the step `since` or later, without regard to exemptions. Stores that don't
+    /// forget know of no steps.
     #[inline]
     pub(crate) fn probe(
         &self,
-        hash: u64,
+        (hash, since): (u64, u64),
         window: WriteWindow<'_>,
         on_damaged: OnDamaged<'_>,
     ) -> Result<Probe> {
         match self {
             Self::Bloom(layers) => bloom::contains(layers, hash, window, on_damaged).map(Probe::of),
-            Self::Fingerprint(segments) => fingerprint::probe(segments, hash, on_damaged),
+            Self::Fingerprint(segments) => fingerprint::probe(segments, (hash, since), on_damaged),
             Self::Closed => Err(Error::Closed),
         }
     }

@@ -24,6 +24,7 @@ use crate::fingerprint::segment::pass::Pass;
 use crate::fingerprint::segment_io::{SegmentIo, SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
 use crate::page::Binding;
+use crate::page::ages::Ages;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
@@ -43,6 +44,10 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) held: HeldFilter,
     pub(super) space: FingerprintSpace,
     pub(super) binding: Binding,
+    /// How pages are written.
+    pub(super) ages: Ages,
+    /// Whether a step has begun since the last checkpoint, so that keys may be too old now.
+    pub(super) has_aged: bool,
     /// The newest superblock. The other one names the same segments.
     pub(super) superblock: Superblock,
     /// The oldest run: that of the newest superblock, until something is merged with it.
@@ -56,16 +61,32 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) room: Mutex<FreeRoom>,
 }
 
+/// Returns how pages have ages that the checkpoint of a log writes that began at a time, and whether keys may be too old then
+/// that were not at the last checkpoint. The time is that of the log, whenever its checkpoint is done, or done again.
+fn ages_after(meta: &Meta, clock: Option<u64>) -> (Ages, bool) {
+    let before = meta.superblock.clock;
+    let now = before.max(clock.unwrap_or(0));
+    match meta.header.window {
+        Some(window) => {
+            let ages = Ages::at(window, now);
+            (ages, window.step_of(before) < ages.base())
+        }
+        None => (Ages::NONE, false),
+    }
+}
+
 impl<'a> FingerprintPass<'a> {
-    /// Reads the directories, and makes sure that nothing but these is named, so that all other room is free.
+    /// Reads the directories, and makes sure that nothing but these is named, so that all other room is free. `clock` is the
+    /// time of the log.
     pub(crate) fn begin(
         access: PageAccess<'a>,
         (pending, held): (&'a PendingFilter, HeldFilter),
-        meta: &Meta,
+        (meta, clock): (&Meta, Option<u64>),
         directory: DirectoryRef,
         space: FingerprintSpace,
     ) -> Result<Self> {
         let file = access.file;
+        let (ages, has_aged) = ages_after(meta, clock);
         let binding = file.header.binding();
         let mut superblock = meta.superblock.clone();
         let bound = (Some(space), binding);
@@ -87,6 +108,8 @@ impl<'a> FingerprintPass<'a> {
             held,
             space,
             binding,
+            ages,
+            has_aged,
             directory,
             segments,
             runs: superblock.runs().to_vec(),
@@ -118,6 +141,11 @@ impl<'a> FingerprintPass<'a> {
     pub(crate) fn spare(&mut self, sections: &[Section]) {
         self.spared.extend(sections.iter().map(Section::numbers));
         self.room = Mutex::new(FreeRoom::around(self.named()));
+    }
+
+    /// Returns whether keys have ages.
+    pub(crate) fn forgets(&self) -> bool {
+        self.ages.are_any()
     }
 
     /// Returns the sequence of the next superblock.
@@ -320,6 +348,7 @@ impl<'a> FingerprintPass<'a> {
                 (self.binding, step.merge.generation),
             ),
             negative_filter: step.negative_filter,
+            ages: (self.ages, self.has_aged),
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
         let segments = pass.of_part(step.part.clone()).run();

@@ -7,6 +7,7 @@ use crate::fingerprint::directory_file::read_segment;
 use crate::fingerprint::segment::directory::range;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::image::Image;
+use crate::page::ages::Ages;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::sys::storage::StorageFile;
@@ -140,7 +141,7 @@ impl<'a> FingerprintList<'a> {
             return Ok(());
         };
         if self.page == 0 && self.from.salvages && !image.is_whole() {
-            self.list = image.salvage();
+            self.list = image.salvage(Ages::NONE);
             self.page = segment.pages as usize;
             return Ok(());
         }

@@ -45,7 +45,13 @@ impl<'a> FingerprintCheckpoint<'a> {
         let source = change_source(closed);
         Ok(Self {
             closed,
-            pass: FingerprintPass::begin(closed.access, filters, meta, directory, space)?,
+            pass: FingerprintPass::begin(
+                closed.access,
+                filters,
+                (meta, closed.log.clock),
+                directory,
+                space,
+            )?,
             inserted: InsertedFingerprints { source, space },
             directory,
             runs: meta.superblock.runs.clone(),
@@ -119,7 +125,8 @@ impl FingerprintCheckpoint<'_> {
             // Only keys whose sum changes something can be compared with the log.
             ChangeSource::Closed {
                 logged: Some(_), ..
-            } if !self.has_exemptions() => DecidedBy::Sum,
+            } if !self.has_exemptions() && !self.pass.forgets() => DecidedBy::Sum,
+            // A key that went and came again in a store that forgets is younger than the one below.
             _ => DecidedBy::LastRecord,
         };
         match plan.merging {
@@ -183,7 +190,7 @@ impl InsertedKeys for InsertedFingerprints<'_> {
             let first = space.fingerprint(*range.start());
             let last = space.fingerprint(*range.end());
             let mut changes = OwnedChanges::default();
-            stream.load(first..last + 1, &mut changes)?;
+            stream.load(first..space.behind(last), &mut changes)?;
             let comes = |hash| {
                 let fingerprint = space.fingerprint(hash);
                 changes.added.binary_search(&fingerprint).is_ok()

@@ -40,8 +40,12 @@ pub(crate) fn stale(segments: &RunSet) -> Option<StaleDirectory> {
 }
 
 /// Probes the segments for a key.
-pub(crate) fn probe(segments: &RunSet, hash: u64, on_damaged: OnDamaged<'_>) -> Result<Probe> {
-    match segments.contains(hash) {
+pub(crate) fn probe(
+    segments: &RunSet,
+    (hash, since): (u64, u64),
+    on_damaged: OnDamaged<'_>,
+) -> Result<Probe> {
+    match segments.contains(hash, since) {
         Ok(found) => Ok(Probe::of(found)),
         Err(NoAnswer::Stale) => Ok(Probe::Stale(StaleDirectory {
             version: segments.version(),
@@ -67,7 +71,7 @@ pub(crate) fn probe_segments(
     let (mut selected, mut answers) = ([0; BATCH], [None; BATCH]);
     let wanted = rest.select(hashes, &mut selected);
     let answers = &mut answers[..wanted.len()];
-    segments.contains_all(wanted, context.order, answers);
+    segments.contains_all(wanted, (context.order, context.since), answers);
     if answers.contains(&None) {
         return Err(NeedsPointLookup);
     }

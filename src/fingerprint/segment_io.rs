@@ -15,6 +15,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges, PassIo};
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::page::ages::Ages;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::page_io::PageAccess;
 
@@ -72,6 +73,8 @@ pub(super) struct SegmentIo<'a, 'p, 's> {
     pub(super) changes_at_once: u64,
     pub(super) out: SegmentWriter<'a, 'p>,
     pub(super) negative_filter: &'p NegativeFilterUpdate,
+    /// How pages are written, and whether keys may be too old for that.
+    pub(super) ages: (Ages, bool),
 }
 
 /// Why a pass ended.
@@ -115,6 +118,10 @@ impl PassIo for SegmentIo<'_, '_, '_> {
         Ok(self.out.write(draft)?)
     }
 
+    fn ages(&self) -> Ages {
+        self.ages.0
+    }
+
     fn salvages(&self) -> bool {
         self.access.options.on_damage == OnDamage::NeverSeen
     }
@@ -124,7 +131,7 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     }
 
     fn reads_all(&self) -> bool {
-        self.access.state.is_repairing()
+        self.access.state.is_repairing() || self.ages.1
     }
 
     fn note(&mut self, origin: Origin, fingerprints: &[u64]) {

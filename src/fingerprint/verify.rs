@@ -78,7 +78,7 @@ pub(crate) fn verify_segments(
         binding,
         report: SegmentReport {
             pages: superblock.segment_pages() + copies,
-            space: space.count(),
+            space: space.distinct(),
             ..SegmentReport::default()
         },
         listed: 0,

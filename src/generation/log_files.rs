@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::shm::place::Place;
 use crate::sys::storage::Storage;
-use crate::wal::{LogError, LogFile, log_path};
+use crate::wal::{LogBegin, LogError, LogFile, log_path};
 
 /// Opens, creates and removes logs.
 #[derive(Debug)]
@@ -34,16 +34,12 @@ impl LogFiles {
         })
     }
 
-    /// Creates the log of a generation that begins at a moment of the store.
-    pub(crate) fn create(
-        &self,
-        (generation, moment): (u64, u64),
-        length: u64,
-    ) -> Result<Arc<LogFile>> {
+    /// Creates the log of a generation.
+    pub(crate) fn create(&self, begin: LogBegin, length: u64) -> Result<Arc<LogFile>> {
+        let generation = begin.generation;
         let storage = &*self.storage;
         let id = &self.store_id;
-        let numbers = (generation, moment);
-        let create = || LogFile::create(storage, &self.place, id, numbers, length).map(Arc::new);
+        let create = || LogFile::create(storage, &self.place, id, begin, length).map(Arc::new);
         match create() {
             // An abandoned rotation created this log, never used it, and could not remove it.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {

@@ -73,6 +73,9 @@ impl Generation {
     pub(crate) fn set_log(&self, log: Arc<LogFile>) {
         // Its records would be taken for those of another buffer.
         assert_eq!(log.generation, self.number());
+        if let Some(clock) = log.clock {
+            self.buffer.set_clock(clock);
+        }
         let _ = self.log.set(log);
     }
 

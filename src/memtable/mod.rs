@@ -66,13 +66,15 @@ enum Word {
     Removals,
     /// Rises before and after each transaction that is given up, so that it is odd in between.
     Aborts,
+    /// Of a store that forgets: the time at which the log began.
+    Clock,
 }
 
 /// The words that hold the magic.
 const MAGIC_WORDS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
 
 const _: () =
-    assert!((Word::Aborts as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
+    assert!((Word::Clock as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
 /// The end of a generation's log, and the CRC of the log's last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -329,6 +331,16 @@ impl Buffer {
     /// Returns how many committed keys the buffer accepts before rotation, so that they fill a layer exactly.
     pub(crate) fn room(&self) -> u64 {
         self.get(Word::Room)
+    }
+
+    /// Returns the time of all keys of the buffer, in a store that forgets.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.get(Word::Clock)
+    }
+
+    pub(crate) fn set_clock(&self, clock: u64) {
+        self.set(Word::Clock, clock);
     }
 
     pub(crate) fn set_room(&self, keys: u64) {

@@ -3,6 +3,7 @@
 //! Nothing here does I/O or takes a lock. A kind is a pure function on one page.
 //! Bytes: FORMAT.md, "Pages".
 
+pub(crate) mod ages;
 pub(crate) mod binding;
 pub(crate) mod fingerprint_space;
 mod kind;

@@ -74,6 +74,8 @@ pub(crate) enum KeyOrder {
 #[derive(Clone, Copy)]
 pub(crate) struct BatchProbe<'a> {
     pub(crate) exempt: Option<&'a SectionReader>,
+    /// The first step whose keys count, in a store that forgets.
+    pub(crate) since: u64,
     pub(crate) window: WriteWindow<'a>,
     pub(crate) order: KeyOrder,
 }

@@ -60,6 +60,8 @@ enum Word {
     CommitSequence,
     /// An upper bound of the bytes that all writers' names and tags need in a superblock.
     WritersBytes,
+    /// Of a store that forgets: the latest time that any handle knows, in milliseconds since 1970.
+    Clock,
     /// The writer lock. It begins a cache line with the words that its owner changes each time, and no others.
     Lock = 24,
     /// The number of the handle that is changing something under the writer lock.
@@ -77,7 +79,7 @@ const _: () = assert!(MAX_HANDLES as u64 <= MOST_SLOTS);
 /// The lock's line has what its owner changes each time, and nothing that others read meanwhile.
 const _: () = assert!((Word::Lock as usize).is_multiple_of(LINE_WORDS));
 const _: () = assert!(Word::Seal as usize / LINE_WORDS == Word::Lock as usize / LINE_WORDS);
-const _: () = assert!((Word::WritersBytes as usize) < Word::Lock as usize);
+const _: () = assert!((Word::Clock as usize) < Word::Lock as usize);
 const _: () = assert!(Word::Window as usize >= Word::Lock as usize + LINE_WORDS);
 const _: () = assert!(FIRST_SLOT.is_multiple_of(LINE_WORDS) && SLOT_WORDS == LINE_WORDS);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= SHM_WORDS as usize);
@@ -288,6 +290,16 @@ impl Coordination {
     /// Returns the sizes of write buffers, as the first handle may have them.
     pub(crate) fn buffer_sizes(&self) -> BufferSizes {
         self.buffer_sizes.get().copied().unwrap_or_default()
+    }
+
+    /// Returns the latest time that any handle knows.
+    pub(crate) fn clock(&self) -> u64 {
+        self.get(Word::Clock)
+    }
+
+    /// Makes a time known to all handles. Time never runs backwards.
+    pub(crate) fn raise_clock(&self, clock: u64) {
+        self.region.words()[Word::Clock as usize].fetch_max(clock, Ordering::AcqRel);
     }
 
     /// Returns the generation that takes new keys.

@@ -17,4 +17,5 @@ pub(crate) mod place;
 pub(crate) mod session_lock;
 pub(crate) mod shm_files;
 pub(crate) mod shm_mismatch;
+pub(crate) mod store_clock;
 pub(crate) mod writer_lock;

@@ -8,6 +8,7 @@ mod cached;
 mod clofork;
 mod copy;
 mod disk;
+pub(crate) mod elapsed;
 mod folder;
 pub(crate) mod futex;
 mod lock;

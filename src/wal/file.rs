@@ -11,20 +11,25 @@ use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::file::layout::MAX_COUNTER;
 use crate::hash::finalise;
+use crate::page::ages::MOST_CLOCK;
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
 use crate::sys::{FileId, lock, state_of};
 
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"EVERSLOG";
 pub(crate) const LOG_VERSION: u32 = 1;
+/// The version of a log that says when it began: that of a store that forgets.
+pub(crate) const CLOCKED_LOG_VERSION: u32 = 2;
 pub(crate) const LOG_CRC_OFFSET: usize = 12;
 /// Bytes in the log's header.
 pub(crate) const LOG_HEADER_BYTES: usize = 64;
+/// Bytes in the header of a log that says when it began.
+pub(crate) const CLOCKED_HEADER_BYTES: usize = LOG_HEADER_BYTES + 8;
 /// Offset of the first record.
 pub(crate) const RECORDS_OFFSET: u64 = 4096;
 
 const _: () = assert!(LOG_HEADER_BYTES == 8 + 4 + 4 + 16 + 16 + 8 + 8);
 /// The header is whole or not there; the note lies in the next sector, and what a torn note leaves is no header.
-const _: () = assert!(LOG_HEADER_BYTES as u64 <= NOTE_OFFSET);
+const _: () = assert!(CLOCKED_HEADER_BYTES as u64 <= NOTE_OFFSET);
 const _: () = assert!(NOTE_OFFSET + NOTE_BYTES as u64 <= RECORDS_OFFSET);
 
 /// Returns the path of the log of generation `generation` of the store at `store`.
@@ -32,6 +37,14 @@ pub(crate) fn log_path(store: &Path, generation: u64) -> PathBuf {
     let mut name = OsString::from(store);
     name.push(format!("-log.{generation}"));
     name.into()
+}
+
+/// What a new log begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogBegin {
+    pub(crate) generation: u64,
+    pub(crate) moment: u64,
+    pub(crate) clock: Option<u64>,
 }
 
 /// An open log.
@@ -43,6 +56,8 @@ pub(crate) struct LogFile {
     pub(crate) salt: [u8; 16],
     /// The moment of the superblock whose generation this log has, or 0 if it has none.
     pub(crate) moment: u64,
+    /// The time at which it began, which is that of all its keys; `None` in a store that does not forget.
+    pub(crate) clock: Option<u64>,
     /// The CRC of the log's header. The first record names it as its predecessor's CRC.
     pub(crate) header_crc: u32,
     /// The identity of the file, where the system provides one.
@@ -58,9 +73,10 @@ impl LogFile {
         storage: &dyn Storage,
         store: &Path,
         store_id: &[u8; 16],
-        (generation, moment): (u64, u64),
+        begin: LogBegin,
         length: u64,
     ) -> Result<Self> {
+        let generation = begin.generation;
         // No superblock is of generation 0, so recovery would not look for the log.
         assert!(generation > 0);
         assert!(generation <= MAX_COUNTER, "{generation}");
@@ -68,7 +84,7 @@ impl LogFile {
         let file = storage
             .create_new(&path)
             .map_err(|error| Error::io("create the log", &path, error))?;
-        let made = Self::initialise(file, path.clone(), store_id, (generation, moment), length)
+        let made = Self::initialise(file, path.clone(), store_id, begin, length)
             .and_then(|log| sync_parent(storage, &path).map(|()| log));
         if made.is_err() {
             // Nothing refers to the file yet.
@@ -81,24 +97,19 @@ impl LogFile {
         file: Arc<dyn StorageFile>,
         path: PathBuf,
         store_id: &[u8; 16],
-        (generation, moment): (u64, u64),
+        begin: LogBegin,
         length: u64,
     ) -> Result<Self> {
+        let LogBegin {
+            generation,
+            moment,
+            clock,
+        } = begin;
         let mut salt = [0; 16];
         getrandom::fill(&mut salt)
             .map_err(|error| Error::io("draw a salt for the log", &path, error.into()))?;
-        let mut header = Vec::with_capacity(LOG_HEADER_BYTES);
-        Encoder::new(&mut header)
-            .bytes(&LOG_MAGIC)
-            .u32(LOG_VERSION)
-            .u32(0)
-            .bytes(store_id)
-            .bytes(&salt)
-            .u64(generation)
-            .u64(moment)
-            .pad_to(LOG_HEADER_BYTES);
-        let crc = header_checksum(&header);
-        put_u32(&mut header, LOG_CRC_OFFSET, crc);
+        let header = encoded_header(store_id, &salt, begin);
+        let crc = u32_at(&header, LOG_CRC_OFFSET);
         file.allocate(length.max(RECORDS_OFFSET))
             .map_err(|error| Error::io("reserve room for the log", &path, error))?;
         write_all_at(&*file, &header, 0)
@@ -110,6 +121,7 @@ impl LogFile {
             generation,
             salt,
             moment,
+            clock,
             header_crc: crc,
             noted: Mutex::default(),
         };
@@ -207,13 +219,22 @@ impl LogFile {
         if file.length().map_err(failed)? < RECORDS_OFFSET {
             return Err(wrong(LogError::Header));
         }
-        let mut header = [0; LOG_HEADER_BYTES];
-        read_exact_at(&*file, &mut header, 0).map_err(failed)?;
-        let crc = u32_at(&header, LOG_CRC_OFFSET);
-        if header[..8] != LOG_MAGIC || crc != header_checksum(&header) {
+        let mut front = [0; CLOCKED_HEADER_BYTES];
+        read_exact_at(&*file, &mut front, 0).map_err(failed)?;
+        let is_clocked = u32_at(&front, 8) == CLOCKED_LOG_VERSION;
+        let header = match is_clocked {
+            true => &front[..],
+            false => &front[..LOG_HEADER_BYTES],
+        };
+        let crc = u32_at(header, LOG_CRC_OFFSET);
+        if header[..8] != LOG_MAGIC || crc != header_checksum(header) {
             return Err(wrong(LogError::Header));
         }
-        let (salt, got_generation) = Self::fields(&header, store_id).map_err(wrong)?;
+        let (salt, got_generation) = Self::fields(header, store_id).map_err(wrong)?;
+        let clock = is_clocked.then(|| u64_at(header, LOG_HEADER_BYTES));
+        if clock > Some(MOST_CLOCK) {
+            return Err(wrong(LogError::Header));
+        }
         if got_generation != generation {
             return Err(wrong(LogError::WrongGeneration {
                 expected: generation,
@@ -226,7 +247,8 @@ impl LogFile {
             path,
             generation,
             salt,
-            moment: u64_at(&header, 56),
+            moment: u64_at(header, 56),
+            clock,
             header_crc: crc,
             noted: Mutex::default(),
         }))
@@ -260,14 +282,11 @@ impl LogFile {
         Ok(())
     }
 
-    fn fields(
-        header: &[u8; LOG_HEADER_BYTES],
-        store_id: &[u8; 16],
-    ) -> Result<([u8; 16], u64), LogError> {
+    fn fields(header: &[u8], store_id: &[u8; 16]) -> Result<([u8; 16], u64), LogError> {
         let version = u32_at(header, 8);
-        if version != LOG_VERSION {
+        if !(LOG_VERSION..=CLOCKED_LOG_VERSION).contains(&version) {
             return Err(LogError::UnsupportedVersion {
-                expected: LOG_VERSION,
+                expected: CLOCKED_LOG_VERSION,
                 got: version,
             });
         }
@@ -298,10 +317,33 @@ pub(crate) fn sync_parent(storage: &dyn Storage, path: &Path) -> Result<()> {
         .map_err(|error| Error::sync("sync the folder", folder, error))
 }
 
+/// Returns the header of a new log.
+fn encoded_header(store_id: &[u8; 16], salt: &[u8; 16], begin: LogBegin) -> Vec<u8> {
+    let mut header = Vec::with_capacity(CLOCKED_HEADER_BYTES);
+    let mut out = Encoder::new(&mut header);
+    out.bytes(&LOG_MAGIC)
+        .u32(match begin.clock {
+            Some(_) => CLOCKED_LOG_VERSION,
+            None => LOG_VERSION,
+        })
+        .u32(0)
+        .bytes(store_id)
+        .bytes(salt)
+        .u64(begin.generation)
+        .u64(begin.moment);
+    if let Some(clock) = begin.clock {
+        assert!(clock <= MOST_CLOCK, "{clock}");
+        out.u64(clock);
+    }
+    let crc = header_checksum(&header);
+    put_u32(&mut header, LOG_CRC_OFFSET, crc);
+    header
+}
+
 fn header_checksum(header: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&header[..LOG_CRC_OFFSET]);
-    hasher.update(&header[LOG_CRC_OFFSET + 4..LOG_HEADER_BYTES]);
+    hasher.update(&header[LOG_CRC_OFFSET + 4..]);
     hasher.finalize()
 }
 

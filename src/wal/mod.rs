@@ -10,7 +10,7 @@ pub(crate) mod tests;
 pub(crate) mod writer;
 
 pub use error::LogError;
-pub(crate) use file::{LogFile, log_path};
+pub(crate) use file::{LogBegin, LogFile, log_path};
 pub(crate) use reader::LogReader;
 pub(crate) use record::{Cut, Mark, Record, RecordKind};
 pub(crate) use writer::{LogEnd, LogWriter};

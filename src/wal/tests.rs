@@ -69,6 +69,7 @@ pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
         generation: 1,
         salt: [5; 16],
         moment: 0,
+        clock: None,
         header_crc: 77,
         noted: Mutex::default(),
     };

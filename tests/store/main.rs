@@ -13,6 +13,7 @@ mod existing;
 mod faults;
 mod fingerprint;
 mod first_buffer;
+mod forgetting;
 mod format;
 mod growth;
 mod hash;

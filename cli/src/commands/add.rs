@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
+use crate::options::forgetting::At;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
@@ -35,6 +36,9 @@ pub struct Args {
     /// By default each line counts, and must be removed as often as it was added.
     #[arg(long)]
     unique: bool,
+
+    #[command(flatten)]
+    at: At,
 
     #[command(flatten)]
     wait: Wait,
@@ -73,9 +77,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         "add",
         &args.store,
         &mut args.items,
-        &args.memory,
-        &args.policy,
+        args.at.apply(args.policy.apply(args.memory.options())),
     )?;
+    args.at.tell(&store)?;
     input.quiet = args.summing.quiet;
     let reading = input.reading.clone();
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::input::reading::Reading;
 use crate::input::records::KeyOptions;
+use crate::options::forgetting::ForgetAfter;
 use crate::options::named_file::named_file;
 use crate::options::new_store::{can_be_transactional, ensure_keys, warn_of_limits};
 use crate::options::timeout::Timeout;
@@ -76,7 +77,7 @@ pub struct Args {
     ///
     /// See `everseen union`. It gets the same hash function, seed, kind, size and rate, and compares lines in the same
     /// way. It is transactional, and keeps a sample, if that one does.
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "grows_to", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = named_file())]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "grows_to", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable", "forget_after"], value_parser = named_file())]
     like: Option<PathBuf>,
 
     /// With --like: this many times its pages, and room for more keys
@@ -108,6 +109,9 @@ pub struct Args {
     no_sample: bool,
 
     #[command(flatten)]
+    forget: ForgetAfter,
+
+    #[command(flatten)]
     keys: KeyOptions,
 
     #[command(flatten)]
@@ -124,6 +128,7 @@ Examples:
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
   everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
   everseen create open.ever --grows-to 1e9 --fpr 1e-9      grows, and keys can be removed
+  everseen create fetched.ever --forget-after 30d          forgets each key after 30 days
   everseen create links.ever --url --sort-query            for URLs; later commands know
   everseen create ids.ever --capacity 1e9 --bits-per-key 16
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever
@@ -144,7 +149,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     check_template(&args)?;
     ensure_keys(args.kind, args.capacity, args.grows_to)?;
     let handle = args.timeout.apply(OpenOptions::new());
-    let mut options = CreateOptions::new().open_options(handle);
+    let options = CreateOptions::new().open_options(handle);
+    let mut options = args.forget.apply(options);
     if let Some(yes) = args.is_transactional() {
         options = options.transactional(yes);
     }
@@ -231,6 +237,9 @@ fn described(stats: &Stats) -> String {
         true => ", transactional",
         false => "",
     };
+    let forgets = stats.forgetting.map_or(String::new(), |forgetting| {
+        format!(", forgets after {}", size::typed(forgetting.window))
+    });
     let keys = |keys| human::many(keys, "key");
     let capacity = match stats.capacity {
         Some(limit) if stats.kind == Kind::Fingerprint => format!("grows to {}", keys(limit)),
@@ -238,7 +247,7 @@ fn described(stats: &Stats) -> String {
         None => "grows".to_owned(),
     };
     format!(
-        "{}{transactional}, {capacity}, false-positive rate {}, hash {}, {}",
+        "{}{transactional}, {capacity}{forgets}, false-positive rate {}, hash {}, {}",
         stats.kind,
         human::rate(stats.fpr_target),
         stats.hash,

@@ -8,6 +8,7 @@ use crate::error::CliError;
 use crate::input::own_files::Purpose;
 use crate::input::reading::Reading;
 use crate::input::{Input, Items};
+use crate::options::forgetting::At;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::new_store::NewStore;
@@ -105,6 +106,9 @@ pub struct Args {
     policy: Policy,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     new_store: NewStore,
 
     /// At the end, report lines, new and seen ones, memory and speed
@@ -127,6 +131,7 @@ Examples:
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
   everseen dedup --seen visited.ever urls.txt            the repeats instead
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster
+  everseen dedup --forget-after 30d due.ever urls.txt    again if last printed over 30 days ago
   everseen dedup --grows-to 1e9 visited.ever urls.txt    a new store that grows, but no further
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them
 
@@ -142,7 +147,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     }
     let mut input = Input::open(&args.items, Purpose::new("dedup", &args.store))?;
     input.quiet = args.summing.quiet;
-    let handle = args.policy.apply(args.memory.options());
+    let handle = args.at.apply(args.policy.apply(args.memory.options()));
     let is_new = !args.store.exists() || handle::is_empty_file(&args.store);
     if is_new {
         args.items.keys.ensure_complete()?;
@@ -161,6 +166,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
             (open(options, handle, &args.store, &mut input)?, output)
         }
     };
+    args.at.tell(&store)?;
     let reading = input.reading.clone();
     let stats_before = store.stats()?;
     let compared = args.new_store.compare(&store, &stats_before, &args.store)?;

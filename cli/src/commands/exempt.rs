@@ -56,8 +56,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         "exempt",
         &args.store,
         &mut args.items,
-        &args.memory,
-        &args.policy,
+        args.policy.apply(args.memory.options()),
     )?;
     input.quiet = args.summing.quiet;
     let reading = input.reading.clone();

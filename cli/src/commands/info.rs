@@ -1,11 +1,12 @@
 //! `everseen info`: show the contents of a store.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, LayerStats, Measured, OpenOptions, RecoveryReport, RunStats, Stats,
-    VerifyReport,
+    Commit, Escaped, Forgetting, LayerStats, Measured, OpenOptions, RecoveryReport, RunStats,
+    Stats, VerifyReport,
 };
 use everseen_keys::rule::Kept;
 use serde::Serialize;
@@ -108,6 +109,8 @@ pub struct Json {
     /// Memory for write buffers. Absent unless others have the store open.
     pub buffer_bytes: Option<u64>,
     transactional: bool,
+    /// Absent in a store that keeps keys for ever.
+    forgetting: Option<JsonForgetting>,
     store_id: String,
     /// The bytes that the store was created with: as text if they are, and in hexadecimal.
     label: Option<String>,
@@ -132,6 +135,32 @@ pub struct JsonRecovery {
     keys: u64,
     dropped: u64,
     checkpoint: bool,
+}
+
+/// How the store forgets. Times are in seconds.
+#[derive(Serialize)]
+struct JsonForgetting {
+    after: f64,
+    steps: u32,
+    /// Since 1970.
+    now: f64,
+    /// As of when keys that are too old count no longer. Absent before the first checkpoint.
+    dropped_at: Option<f64>,
+}
+
+impl From<&Forgetting> for JsonForgetting {
+    fn from(forgetting: &Forgetting) -> Self {
+        let since_1970 = |time: SystemTime| {
+            let since = time.duration_since(UNIX_EPOCH);
+            since.unwrap_or_default().as_secs_f64()
+        };
+        JsonForgetting {
+            after: forgetting.window.as_secs_f64(),
+            steps: forgetting.steps,
+            now: since_1970(forgetting.now),
+            dropped_at: forgetting.dropped_at.map(since_1970),
+        }
+    }
 }
 
 /// The estimate from the bits set in the pages.
@@ -299,6 +328,7 @@ impl Json {
             log_bytes: stats.log_bytes,
             buffer_bytes: recovery.joined.then_some(stats.buffer_bytes),
             transactional: stats.transactional,
+            forgetting: stats.forgetting.as_ref().map(JsonForgetting::from),
             store_id: hex(&stats.store_id),
             label: None,
             label_hex: None,

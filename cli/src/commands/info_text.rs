@@ -1,11 +1,13 @@
 //! What `everseen info` tells people.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use everseen::{Kind, LayerStats, RecoveryReport, RunStats, Stats};
+use everseen::{Forgetting, Kind, LayerStats, RecoveryReport, RunStats, Stats};
 use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
+use crate::options::units::typed;
 use crate::output::format::{
     bits_per_key, bytes, hex, many, planned_for, rate, table as columns, thousands, utc,
 };
@@ -74,11 +76,19 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
     };
     let (keys, left) = (thousands(stats.keys), thousands(stats.keys_left));
     let (now, target) = (rate(stats.fpr_now), rate(stats.fpr_target));
-    let mut rows = vec![
+    let mut rows = stats.forgetting.as_ref().map_or_else(Rows::new, forgetting);
+    rows.extend([
         ("capacity", capacity),
-        ("keys", format!("{keys}, room for {left} more")),
+        (
+            "keys",
+            match stats.forgetting {
+                // Those that are forgotten, and not dropped yet, count too.
+                Some(_) => format!("{keys} at most, room for {left} more"),
+                None => format!("{keys}, room for {left} more"),
+            },
+        ),
         ("fpr", format!("{now} now, target {target}")),
-    ];
+    ]);
     if let Some(estimate) = &json.estimate {
         let (keys, fpr) = (many(estimate.keys, "key"), rate(estimate.fpr));
         rows.push(match stats.kind {
@@ -98,6 +108,27 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
         rows.push(("exempt", known));
     }
     rows
+}
+
+/// Describes how keys are forgotten, and what time it is for them.
+fn forgetting(forgetting: &Forgetting) -> Rows {
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH);
+        utc(since.unwrap_or_default().as_secs())
+    };
+    let Forgetting { window, steps, .. } = *forgetting;
+    let (after, step) = (typed(window), typed(window / steps));
+    let dropped = match forgetting.dropped_at {
+        Some(dropped) => format!("; what was too old at {} is gone", seconds(dropped)),
+        None => String::new(),
+    };
+    vec![
+        (
+            "forgets",
+            format!("keys {after} after they were added, or up to {step} later"),
+        ),
+        ("time", seconds(forgetting.now) + &dropped),
+    ]
 }
 
 fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {

@@ -26,13 +26,11 @@ pub(crate) mod verify;
 
 use std::path::Path;
 
-use everseen::Store;
+use everseen::{OpenOptions, Store};
 
 use crate::error::CliError;
 use crate::input::own_files::Purpose;
 use crate::input::{Input, Items};
-use crate::options::memory::Memory;
-use crate::options::on_damage::Policy;
 use crate::process::side_files;
 
 /// Opens the store and the input of a command that prints no items. The input comes first: what can't be read changes
@@ -41,13 +39,12 @@ fn open_both(
     command: &'static str,
     store: &Path,
     items: &mut Items,
-    memory: &Memory,
-    policy: &Policy,
+    options: OpenOptions,
 ) -> Result<(Store, Input), CliError> {
     items.read_list()?;
     side_files::refuse_items(store, items, false)?;
     let mut input = Input::open(items, Purpose::new(command, store))?;
-    let opened = policy.apply(memory.options()).open(store);
+    let opened = options.open(store);
     let opened = opened.map_err(CliError::of_changed)?;
     input.follow(&opened, store)?;
     Ok((opened, input))

@@ -1,5 +1,6 @@
 //! Arguments that several subcommands share, and the units that users type.
 
+pub(crate) mod forgetting;
 pub(crate) mod memory;
 pub(crate) mod named_file;
 pub(crate) mod new_store;

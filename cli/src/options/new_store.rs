@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use everseen::sizing::{Growth, PAGE_BYTES};
-use everseen::{CreateOptions, Kind, OptionDifference, Stats, Store};
+use everseen::{CreateOptions, Forgetting, Kind, OptionDifference, Stats, Store};
 
 use crate::error::CliError;
+use crate::options::forgetting::ForgetAfter;
 use crate::options::units as size;
 use crate::output::format::{bytes, many, rate, thousands};
 use crate::output::tell;
@@ -41,12 +42,16 @@ pub struct NewStore {
     /// If the store exists and is of another kind, that is an error.
     #[arg(long, help_heading = "A new store")]
     kind: Option<Kind>,
+
+    #[command(flatten)]
+    forget: ForgetAfter,
 }
 
 impl NewStore {
     /// Applies the description to the options of a store, which is transactional if its kind can be.
     pub fn apply(&self, options: CreateOptions) -> CreateOptions {
         let options = options.fpr(self.fpr.unwrap_or(RATE));
+        let options = self.forget.apply(options);
         let mut options = options.transactional(can_be_transactional(self.kind));
         if let Some(kind) = self.kind {
             options = options.kind(kind);
@@ -92,7 +97,7 @@ impl NewStore {
 
     /// Returns the options that the command line names.
     fn asked(&self) -> CreateOptions {
-        let mut options = CreateOptions::new();
+        let mut options = self.forget.apply(CreateOptions::new());
         if let Some(kind) = self.kind {
             options = options.kind(kind);
         }
@@ -112,7 +117,8 @@ impl NewStore {
             "kind" => self.kind.map(|kind| kind.to_string()),
             "capacity" => self.capacity.map(|keys| keys.to_string()),
             "grows_to" => self.grows_to.map(|keys| keys.to_string()),
-            _ => self.fpr.map(rate),
+            "fpr" => self.fpr.map(rate),
+            option => self.forget.value_of(option),
         };
         let option = found.option.replace('_', "-");
         (format!("--{option}"), value.unwrap_or_default())
@@ -123,6 +129,7 @@ impl NewStore {
 fn unmet(found: &OptionDifference, stats: &Stats) -> String {
     match (found.option, stats.kind, stats.capacity) {
         ("fpr", ..) => format!("of rate {}", rate(stats.fpr_target)),
+        ("forget_after" | "forget_steps", ..) => forgetting(stats),
         ("capacity", _, Some(keys)) | ("grows_to", Kind::Fingerprint, Some(keys)) => {
             format!("for {} keys", thousands(keys))
         }
@@ -130,10 +137,25 @@ fn unmet(found: &OptionDifference, stats: &Stats) -> String {
     }
 }
 
+/// Returns how a store forgets.
+fn forgetting(stats: &Stats) -> String {
+    match stats.forgetting {
+        None => "one that keeps keys for ever".to_owned(),
+        Some(Forgetting { window, steps, .. }) => {
+            let window = size::typed(window);
+            format!("one that forgets after {window}, in {steps} steps")
+        }
+    }
+}
+
 /// Returns how a store was created that is more than an option asks for.
 fn exceeding(found: &OptionDifference, stats: &Stats) -> String {
     match (found.option, stats.kind, stats.capacity) {
         ("fpr", ..) => format!("with --fpr {}", rate(stats.fpr_target)),
+        ("forget_steps", ..) => match stats.forgetting {
+            Some(forgetting) => format!("with --forget-steps {}", forgetting.steps),
+            None => "to keep keys for ever".to_owned(),
+        },
         (_, Kind::Fingerprint, Some(keys)) => format!("to grow to {}", many(keys, "key")),
         (_, _, Some(keys)) => format!("with --capacity {keys}"),
         (_, _, None) => "to grow as needed".to_owned(),

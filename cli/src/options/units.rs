@@ -4,10 +4,17 @@
 //! Counts and sizes are parsed in whole-number arithmetic: `1e7` is exactly ten million, and a number that doesn't fit
 //! is refused.
 
+mod calendar;
+
 use std::time::Duration;
+
+pub use calendar::time;
 
 /// Adding a longer time to an instant could overflow.
 const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
+/// What a store may forget after.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+const LONGEST_WINDOW: Duration = Duration::from_secs(1000 * 366 * 86_400);
 
 /// Parses a number of things: digits with optional `_`, fraction, exponent, and a decimal suffix K, M, G (or B), T.
 pub fn count(text: &str) -> Result<u64, String> {
@@ -87,6 +94,39 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .map(|(whole, _)| Duration::from_millis(whole))
         .filter(|time| *time <= LONGEST_TIME)
         .ok_or_else(|| "expected a time of at most a year, such as 500ms, 30s or 5m".to_owned())
+}
+
+/// Parses a time that may be long: as [`duration`], or with the suffix d or w.
+pub fn long_duration(text: &str) -> Result<Duration, String> {
+    let (number, suffix) = split(text);
+    let seconds: u64 = match suffix.to_ascii_lowercase().as_str() {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(format!("unknown suffix `{suffix}`: use s, m, h, d or w")),
+    };
+    Decimal::parse(number)?
+        .times(seconds * 1000)
+        .and_then(|decimal| decimal.times_power_of_ten(0))
+        .map(|(whole, _)| Duration::from_millis(whole))
+        .filter(|time| (SHORTEST_WINDOW..=LONGEST_WINDOW).contains(time))
+        .ok_or_else(|| "expected a second to a thousand years, such as 90s, 1h or 30d".to_owned())
+}
+
+/// Returns a time as a user may type it, in the largest unit of which it is a multiple.
+pub fn typed(time: Duration) -> String {
+    let units = [(604_800, "w"), (86_400, "d"), (3600, "h"), (60, "m")];
+    let (seconds, part) = (time.as_secs(), time.subsec_millis());
+    if part > 0 {
+        return format!("{}s", time.as_secs_f64());
+    }
+    let unit = units
+        .into_iter()
+        .find(|(unit, _)| seconds.is_multiple_of(*unit));
+    let (unit, suffix) = unit.unwrap_or((1, "s"));
+    format!("{}{suffix}", seconds / unit)
 }
 
 /// Parses a rate between 0 and 1, both excluded.
@@ -236,6 +276,27 @@ mod tests {
         }
         for text in ["", "s", "-1", "1x", "8785h", "1e30"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_durations() {
+        for (text, seconds, typed_again) in [
+            ("1", 1, "1s"),
+            ("90s", 90, "90s"),
+            ("120s", 120, "2m"),
+            ("36h", 129_600, "36h"),
+            ("30d", 2_592_000, "30d"),
+            ("1.5d", 129_600, "36h"),
+            ("28d", 2_419_200, "4w"),
+        ] {
+            let expected = Duration::from_secs(seconds);
+            assert_eq!(long_duration(text), Ok(expected), "{text}");
+            assert_eq!(typed(expected), typed_again);
+        }
+        assert_eq!(typed(Duration::from_millis(1500)), "1.5s");
+        for text in ["", "0.5s", "1y", "1ms", "53000w", "-1d", "1e30"] {
+            assert!(long_duration(text).is_err(), "{text}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::storefile::meta::identify;
 use crate::sys::storage::write_all_at;
 use crate::wal::file::{RECORDS_OFFSET, sync_parent};
 use crate::wal::note::Note;
-use crate::wal::{Cut, LogError, LogFile, LogWriter, log_path};
+use crate::wal::{Cut, LogBegin, LogError, LogFile, LogWriter, log_path};
 
 /// The limit on how often logs are truncated: there are two, and each is truncated once.
 const CUTS: usize = 4;
@@ -100,8 +100,13 @@ impl Repair<'_> {
         let storage = &*self.options.storage;
         let id = &header.store_id;
         let before = LogFile::open(storage, self.path, id, generation - 1, false)?;
-        let moment = before.map_or(0, |log| log.next_moment());
-        LogFile::create(storage, self.path, id, (generation, moment), 0).map(drop)
+        let clock = before.as_ref().and_then(|log| log.clock);
+        let begin = LogBegin {
+            generation,
+            moment: before.map_or(0, |log| log.next_moment()),
+            clock: header.window.map(|_| clock.unwrap_or(0)),
+        };
+        LogFile::create(storage, self.path, id, begin, 0).map(drop)
     }
 
     /// Sets the log of the superblock's generation aside if it can't be that log. It is then treated as lost.

@@ -1,17 +1,17 @@
 //! What a store knows about itself without reading its pages.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
 use crate::engine::check::fullness::KeyCounter;
 use crate::engine::check::measured::{Measured, measured};
-use crate::engine::view::ViewCell;
+use crate::engine::view::{View, ViewCell};
 use crate::engine::write::Writer;
 use crate::engine::write::commit::Commit;
 use crate::error::{Error, Result};
 use crate::file::run_table::Draining;
 use crate::file::superblock::Commits;
-use crate::file::{Layer, Superblock};
+use crate::file::{Header, Layer, Superblock};
 use crate::filter::check as filter;
 use crate::generation::sampling::Sampling;
 use crate::hash::Hash;
@@ -72,10 +72,41 @@ pub struct Stats {
     /// The runs, oldest first, in a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint); none in others.
     /// [`Store::checkpoint_full`](crate::Store::checkpoint_full) makes them one.
     pub runs: Vec<RunStats>,
+    /// How it forgets; `None` if it keeps keys for ever.
+    pub forgetting: Option<Forgetting>,
     /// A random number that distinguishes the store from all others.
     pub store_id: [u8; 16],
     /// When the store was created, in seconds since 1970.
     pub created: u64,
+}
+
+/// How a store [forgets](crate::CreateOptions::forget_after).
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forgetting {
+    /// How long each key is seen at least.
+    pub window: Duration,
+    /// In how many steps ages are counted: a key is seen for no longer than one step more than the window.
+    pub steps: u32,
+    /// The time of the store. Unless the handle was [told](crate::OpenOptions::clock) another, it stands still where the
+    /// system's clock is behind it.
+    pub now: SystemTime,
+    /// As of when keys that are too old are gone from the pages, and count no longer; `None` before the first checkpoint.
+    pub dropped_at: Option<SystemTime>,
+}
+
+impl Forgetting {
+    fn of(view: &View, header: &Header) -> Option<Self> {
+        let (window, clock) = (header.window?, view.clock.as_ref()?);
+        let time = |milliseconds| UNIX_EPOCH + Duration::from_millis(milliseconds);
+        let dropped_at = view.superblock.clock;
+        Some(Self {
+            window: Duration::from_millis(window.milliseconds()),
+            steps: window.steps(),
+            now: time(clock.now()),
+            dropped_at: (dropped_at > 0).then(|| time(dropped_at)),
+        })
+    }
 }
 
 /// One run of a store of fingerprints: what checkpoints brought, merged with runs of its size.
@@ -218,6 +249,7 @@ impl StatsCollector<'_> {
                 .collect(),
             layers,
             runs: runs_of(superblock),
+            forgetting: Forgetting::of(&view, header),
             store_id: header.store_id,
             created: header.created,
         })

@@ -28,7 +28,8 @@ pub(crate) fn create(
 ) -> Result<Session> {
     let (mut header, mut superblock) = design(options, like)?;
     set_label(&mut header, &mut superblock, options.new_label(like));
-    if options.is_measured(like) {
+    // A sample of all keys that ever came would grow for ever.
+    if options.is_measured(like) && header.window.is_none() {
         let sample = first_sample(&header, &superblock)?;
         superblock.sections.extend(sample);
     }

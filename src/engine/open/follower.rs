@@ -108,6 +108,7 @@ pub(crate) fn anchor_of(engine: &Engine) -> Result<Session> {
             sections: SectionSet::default(),
             lease: None,
             superblock,
+            clock: None,
         },
         writer_file: None,
         held: None,

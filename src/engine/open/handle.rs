@@ -305,6 +305,7 @@ impl Opening<'_> {
         // The superblock says which log is due, and what is settled is what it says (I9).
         assert_eq!(checkpointed, self.meta.superblock.generation);
         let id = &self.meta.header.store_id;
+        shared.raise_clock(recovered.clock.max(self.meta.superblock.clock));
         let numbers = (recovered.number, checkpointed);
         shared.begin(id, self.locks.id(), sizes, numbers);
     }
@@ -367,6 +368,7 @@ impl Opening<'_> {
                 sections: mapped.sections,
                 lease,
                 superblock,
+                clock: None,
             },
             file: self.file,
             watch,

@@ -111,6 +111,8 @@ pub(crate) struct Recovered {
     pub(crate) next_handle: u64,
     pub(crate) commit_sequence: u64,
     pub(crate) writers_bytes: u64,
+    /// The latest time at which one of the logs began; 0 if none says.
+    pub(crate) clock: u64,
 }
 
 impl Recovered {
@@ -239,11 +241,12 @@ impl Recovery<'_> {
         assert!(active.iter().all(|log| is_numbered(log, number)));
         let mut commits: Commits = superblock.commits.clone();
         let mut commit_sequence = superblock.commit_sequence;
-        let mut handle = 0;
+        let (mut handle, mut clock) = (0, 0);
         for found in sealed.iter().chain(&active) {
             commits.extend(found.scan.commits.clone());
             commit_sequence = commit_sequence.max(found.scan.commit_sequence);
             handle = handle.max(found.scan.handle);
+            clock = clock.max(found.log.clock.unwrap_or(0));
             if writers_bytes(&commits) > WRITERS_ROOM as u64 {
                 return Err(found.nonsense("its marks name more writers than a superblock holds"));
             }
@@ -255,6 +258,7 @@ impl Recovery<'_> {
             next_handle: handle.saturating_add(1),
             commit_sequence,
             writers_bytes: writers_bytes(&commits),
+            clock,
         })
     }
 
@@ -350,6 +354,13 @@ impl Recovery<'_> {
     /// Reads a log. `made` says whether it is certain that its creator had made it durable.
     fn scan(&self, log: LogFile, made: bool) -> Result<RecoveredLog> {
         let log = Arc::new(log);
+        if log.clock.is_some() != self.meta.header.window.is_some() {
+            // Whose keys would have another age than they have, or none.
+            return Err(Error::Log {
+                path: log.path.clone(),
+                source: LogError::Header,
+            });
+        }
         let scan = scan(&log, &self.meta.header)?;
         if made || scan.end.end > RECORDS_OFFSET {
             LogReader::new(&log)?.check_length()?;

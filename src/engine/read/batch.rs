@@ -128,6 +128,7 @@ impl Reader<'_> {
             filter: &filter,
             context: BatchProbe {
                 exempt: exempt.as_deref(),
+                since: view.remembered_since(),
                 window: self.shared.window(),
                 order: match order.is_by_page() {
                     true if is_sorted => KeyOrder::Sorted,

@@ -96,6 +96,7 @@ impl Store {
                 sections: Vec::new(),
                 commits: Default::default(),
                 moment: 0,
+                clock: 0,
                 runs: None,
             }
         };
@@ -175,6 +176,7 @@ impl<'a> Reader<'a> {
             sections: SectionSet::default(),
             lease: None,
             superblock,
+            clock: None,
         };
         Self {
             store,
@@ -210,11 +212,11 @@ impl<'a> Reader<'a> {
 
     fn contains(&self, key: u64) -> bool {
         let shared = &self.store.shared;
-        let probe = |view: &View| match view.sealed_says(key) {
+        let probe = |view: &View| match view.sealed_says(key, 0) {
             Some(found) => Ok(Probe::of(found)),
             None => view
                 .filter
-                .probe(key, shared.window(), &|_, _, fault| panic!("{fault}")),
+                .probe((key, 0), shared.window(), &|_, _, fault| panic!("{fault}")),
         };
         // Nothing is removed here, and layers never become stale.
         let there = |presence| (presence != Presence::Absent).then_some(true);

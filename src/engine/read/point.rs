@@ -49,7 +49,7 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>, P>(
         let active = &view.active.buffer;
         let said = match active.is_unused() {
             true => None,
-            false => says(active.lookup(hash)),
+            false => says(view.active_presence(hash, view.remembered_since())),
         };
         let probed = match said {
             Some(found) => Probe::of(found),
@@ -134,13 +134,16 @@ impl Reader<'_> {
     /// Probes the sealed buffer and the pages of a view for a key.
     #[inline]
     pub(crate) fn probe(self, view: &View, hash: u64) -> Result<Probe> {
-        if let Some(found) = view.sealed_says(hash) {
+        let since = view.remembered_since();
+        if let Some(found) = view.sealed_says(hash, since) {
             return Ok(Probe::of(found));
         }
         let window = self.shared.window();
-        let probed = view.filter.probe(hash, window, &|lookup, number, source| {
-            self.answer_damaged(view, number, lookup, source)
-        })?;
+        let probed = view
+            .filter
+            .probe((hash, since), window, &|lookup, number, source| {
+                self.answer_damaged(view, number, lookup, source)
+            })?;
         match (probed, &view.sections.exempt) {
             (Probe::Present, Some(exempt)) => self.unless_exempt(view, exempt, hash),
             (probed, _) => Ok(probed),

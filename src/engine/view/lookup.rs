@@ -136,12 +136,43 @@ impl View {
         self.filter.prefetch(hash);
     }
 
+    /// Returns the first step whose keys count now; 0 in a store that does not forget.
+    #[inline]
+    pub(crate) fn remembered_since(&self) -> u64 {
+        let clock = self.clock.as_ref();
+        clock.map_or(0, |clock| clock.remembered_since())
+    }
+
+    /// Returns what the active buffer says of a key. Those of forgotten steps are as if they were not there.
+    #[inline]
+    pub(crate) fn active_presence(&self, hash: u64, since: u64) -> Presence {
+        let active = &self.active.buffer;
+        self.remembered(active.lookup(hash), active, since)
+    }
+
     /// Returns what the sealed buffer says of a key: whether it is there, or `None` if it is as it is in the pages. Keys
     /// of open transactions have moved on to the active buffer, which decides their fate.
     #[inline]
-    pub(crate) fn sealed_says(&self, hash: u64) -> Option<bool> {
-        let sealed = self.sealed.as_ref()?;
-        closed_says(sealed.buffer.lookup_closed(hash))
+    pub(crate) fn sealed_says(&self, hash: u64, since: u64) -> Option<bool> {
+        let sealed = &self.sealed.as_ref()?.buffer;
+        closed_says(self.remembered(sealed.lookup_closed(hash), sealed, since))
+    }
+
+    /// Returns what a buffer says of a key if it counts only from a step on. What lies below is older.
+    #[inline]
+    fn remembered(&self, presence: Presence, buffer: &Buffer, since: u64) -> Presence {
+        match presence {
+            Presence::Settled | Presence::Removing(_) if self.is_forgotten(buffer, since) => {
+                Presence::Absent
+            }
+            presence => presence,
+        }
+    }
+
+    #[inline]
+    fn is_forgotten(&self, buffer: &Buffer, since: u64) -> bool {
+        let clock = self.clock.as_ref();
+        clock.is_some_and(|clock| clock.step_of(buffer.clock()) < since)
     }
 
     /// Returns whether the buffers prove that a key was inserted. The answer is exact, but the key may be uncommitted.
@@ -180,13 +211,14 @@ pub(crate) fn probe_buffers(
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) {
+    let since = view.remembered_since();
     let active = &view.active.buffer;
     if let Some(says) = says.filter(|_| !active.is_unused()) {
-        let look = |hash| says(active.lookup(hash));
+        let look = |hash| says(view.active_presence(hash, since));
         probe_buffer(active, hashes, look, rest, found);
     }
     if let Some(sealed) = &view.sealed {
-        let look = |hash| closed_says(sealed.buffer.lookup_closed(hash));
+        let look = |hash| view.sealed_says(hash, since);
         probe_buffer(&sealed.buffer, hashes, look, rest, found);
     }
 }

@@ -21,6 +21,7 @@ use crate::page_io::probe::StaleDirectory;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::{Access, Handle};
 use crate::shm::map_lease::MapLease;
+use crate::shm::store_clock::StoreClock;
 use crate::storefile::section_set::SectionSet;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::lock;
@@ -48,9 +49,16 @@ pub(crate) struct View {
     pub(crate) lease: Option<MapLease>,
     /// The newest superblock when the view was created.
     pub(crate) superblock: Superblock,
+    /// Only in a store that forgets.
+    pub(crate) clock: Option<Arc<StoreClock>>,
 }
 
 impl View {
+    /// Adds the time of a store that forgets.
+    pub(crate) fn with_clock(self, clock: Option<Arc<StoreClock>>) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Returns the number of keys in the sealed buffer and the pages. Between the superblock of a checkpoint and its
     /// end, its keys are in both. They stay in both if the process dies there.
     pub(crate) fn checkpointed_keys(&self) -> u64 {
@@ -130,6 +138,7 @@ impl View {
             sections: mapped.sections,
             lease: self.lease.clone(),
             superblock,
+            clock: self.clock.clone(),
         }))
     }
 
@@ -309,6 +318,7 @@ impl ViewCell {
             sections: SectionSet::default(),
             lease: None,
             superblock: old.superblock.clone(),
+            clock: old.clock.clone(),
         }));
         Some(lease)
     }

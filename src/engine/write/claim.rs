@@ -172,6 +172,9 @@ impl WriteGuard<'_> {
         debug_assert!(candidates.places.is_sorted_by(|one, next| one < next));
         let last = candidates.places.last().copied().unwrap_or(0);
         assert!(last < candidates.batch.len().min(verdicts.len()), "{last}");
+        if self.is_full(0) {
+            self.forget().map_err(Stop::at(first))?;
+        }
         let freshness = self.freshness(candidates.absent);
         let held = |hash| self.view.active.buffer.is_held(hash);
         if freshness == Freshness::Active && self.is_full(0) && !held(candidates.batch[first]) {
@@ -217,7 +220,10 @@ impl WriteGuard<'_> {
         let pending = claims.slots.len() as u64;
         let is_below = match freshness {
             Freshness::Active => false,
-            Freshness::Sealed => self.view.sealed_says(hash) == Some(true),
+            Freshness::Sealed => {
+                let since = self.view.remembered_since();
+                self.view.sealed_says(hash, since) == Some(true)
+            }
             Freshness::Checkpointed => self.writer.reader().is_below(hash)?,
         };
         let buffer = &self.view.active.buffer;

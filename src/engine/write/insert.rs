@@ -227,6 +227,7 @@ impl Writer<'_> {
         let says = |presence| reader.says_seen(presence);
         let context = BatchProbe {
             exempt: view.sections.exempt.as_deref(),
+            since: view.remembered_since(),
             window: self.shared.window(),
             order: KeyOrder::Given,
         };

@@ -15,7 +15,7 @@ use crate::shm::coordination::MAX_HANDLES;
 use crate::storefile::meta::room_after;
 use crate::sys::lock;
 use crate::wal::file::sync_parent;
-use crate::wal::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
+use crate::wal::{Cut, LogBegin, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
 
 /// Bytes reserved for a new log, unless the last one was longer.
 const LEAST_LOG_BYTES: u64 = 64 << 10;
@@ -79,7 +79,7 @@ impl WriteGuard<'_> {
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
         self.prepare_buffer(&active)?;
-        let log = self.first_log(active.number(), self.view.superblock.moment)?;
+        let log = self.first_log(self.log_begin(active.number(), self.view.superblock.moment))?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,
             log_expected: true,
@@ -124,21 +124,32 @@ impl WriteGuard<'_> {
         }
     }
 
+    /// Returns what a log begins with that is made now.
+    fn log_begin(&self, generation: u64, moment: u64) -> LogBegin {
+        let clock = self.view.clock.as_ref();
+        LogBegin {
+            generation,
+            moment,
+            clock: clock.map(|clock| clock.now()),
+        }
+    }
+
     /// Returns the log to begin with: a new one, or one whose creator died before using it.
-    fn first_log(&self, number: u64, moment: u64) -> Result<Arc<LogFile>> {
+    fn first_log(&self, begin: LogBegin) -> Result<Arc<LogFile>> {
+        let number = begin.generation;
         let Writer { file, logs, .. } = *self.writer;
         let storage = &*self.writer.options.storage;
         let store_id = &file.header.store_id;
         match LogFile::open(storage, &file.place, store_id, number, true) {
             Ok(Some(log)) => self.check_unused(log).map(Arc::new),
-            Ok(None) => logs.create((number, moment), LEAST_LOG_BYTES),
+            Ok(None) => logs.create(begin, LEAST_LOG_BYTES),
             // Its creation was interrupted.
             Err(Error::Log {
                 source: LogError::Header,
                 ..
             }) => {
                 logs.remove_unused(number)?;
-                logs.create((number, moment), LEAST_LOG_BYTES)
+                logs.create(begin, LEAST_LOG_BYTES)
             }
             Err(error) => Err(error),
         }
@@ -182,7 +193,7 @@ impl WriteGuard<'_> {
         let mut next_end = LogEnd::default();
         if !cut.last {
             let length = self.local.end.end.clamp(LEAST_LOG_BYTES, MOST_LOG_BYTES);
-            let next = logs.create((made.number(), log.next_moment()), length)?;
+            let next = logs.create(self.log_begin(made.number(), log.next_moment()), length)?;
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
             if begun.is_err() {

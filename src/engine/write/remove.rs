@@ -183,7 +183,10 @@ impl RemoveBatch<'_> {
         match self.freshness {
             Freshness::Active => Ok(self.below[turn]),
             // What was the active buffer when the key was looked up decides first.
-            Freshness::Sealed => Ok(guard.view.sealed_says(hash).unwrap_or(self.below[turn])),
+            Freshness::Sealed => {
+                let said = guard.view.sealed_says(hash, guard.view.remembered_since());
+                Ok(said.unwrap_or(self.below[turn]))
+            }
             Freshness::Checkpointed => guard.writer.reader().is_below(hash),
         }
     }

@@ -25,6 +25,10 @@ impl Writer<'_> {
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.handle.check_writable()?;
         let mut guard = self.lock()?;
+        if guard.may_forget() {
+            // A closed log of this step is what drops them.
+            guard.ensure_log_space()?;
+        }
         // Runs without a thread: this one has nothing else to do.
         guard.seal_active(false)?;
         drop(guard);
@@ -71,11 +75,36 @@ impl WriteGuard<'_> {
         buffer.tail().end > most.max(LEAST_LONG_LOG)
     }
 
-    /// Makes sure that there is a log and that it is not too long.
+    /// Returns whether the keys of the log are of an earlier step than those that come now: all keys of a generation have one
+    /// age.
+    pub(crate) fn is_step_over(&self) -> bool {
+        let active = &self.view.active;
+        let clock = self.view.clock.as_ref();
+        active.has_log() && clock.is_some_and(|clock| clock.is_over(active.buffer.clock()))
+    }
+
+    /// Returns whether there may be keys that are forgotten by now. A checkpoint drops those that were when its log began.
+    fn may_forget(&self) -> bool {
+        let clock = self.view.clock.as_ref();
+        let is_over = clock.is_some_and(|clock| clock.is_over(self.view.superblock.clock));
+        is_over && self.view.keys() > 0
+    }
+
+    /// Drops from the pages what is forgotten by now, and waits until that is done.
+    pub(crate) fn forget(&mut self) -> Result<()> {
+        if self.may_forget() {
+            self.ensure_log_space()?;
+            self.seal_active(false)?;
+            self.finish_checkpoints()?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a log, that it is not too long, and that it is of this step.
     pub(crate) fn ensure_log_space(&mut self) -> Result<()> {
         if !self.view.active.has_log() {
             self.start_log()
-        } else if self.log_is_long() {
+        } else if self.log_is_long() || self.is_step_over() {
             self.rotate()
         } else {
             Ok(())

@@ -123,6 +123,9 @@ impl WriteGuard<'_> {
         if !self.view.active.has_log() {
             self.start_log()?;
         }
+        if self.is_step_over() {
+            self.rotate()?;
+        }
         if !self.writer.file.header.transactional {
             return Ok(COMMITTED);
         }

@@ -4,26 +4,33 @@ use std::ops::Range;
 
 use super::bits::{BitWriter, LEAST_EQUAL, MOST_PUT};
 use super::{
-    DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
-    MOST_BITS, MOST_IN_PAGE,
+    AGE_BITS_OFFSET, BASE_OFFSET, DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET,
+    LOW_BITS_OFFSET, Layout, MOST_BITS, MOST_IN_PAGE,
 };
 use crate::codec::{put_u32, put_u64};
+use crate::page::ages::Ages;
 use crate::page::{OCCUPANCY_OFFSET, PAGE_BYTES, PAYLOAD_OFFSET};
 use crate::sys::simd::dispatch::Cpu;
 
 /// Returns whether a page has room for this many fingerprints in a range of this width.
 #[inline]
-pub(crate) fn fits(count: usize, width: u64) -> bool {
-    width > 0 && Layout::of(count, width).is_some_and(|layout| layout.end(count) <= MOST_BITS)
+pub(crate) fn fits(count: usize, width: u64, ages: Ages) -> bool {
+    width > 0 && Layout::of(count, width, ages).is_some_and(|layout| layout.end(count) <= MOST_BITS)
 }
 
 /// Returns how many of the first fingerprints of a sorted list fit in a page that begins with the fingerprint `first` and
 /// ends where the next one begins, or at `end`, behind the last fingerprint of all. With one more the page is too full.
 /// `guess` is where the search begins.
-pub(crate) fn longest(fingerprints: &[u64], first: u64, end: u64, guess: usize) -> usize {
-    let width = |count: usize| fingerprints.get(count).copied().unwrap_or(end) - first;
-    let fits = |count: usize| fits(count, width(count));
-    let mut count = near(fingerprints.len().min(MOST_IN_PAGE), guess, width);
+pub(crate) fn longest(
+    fingerprints: &[u64],
+    (first, end): (u64, u64),
+    ages: Ages,
+    guess: usize,
+) -> usize {
+    let next = |count: usize| fingerprints.get(count).map(|one| ages.first_of(*one));
+    let width = |count: usize| next(count).unwrap_or(end) - first;
+    let fits = |count: usize| fits(count, width(count), ages);
+    let mut count = near(fingerprints.len().min(MOST_IN_PAGE), ages, guess, width);
     while count < fingerprints.len() && fits(count + 1) {
         count += 1;
     }
@@ -34,14 +41,15 @@ pub(crate) fn longest(fingerprints: &[u64], first: u64, end: u64, guess: usize) 
 }
 
 /// Returns about how many fingerprints fill a page: a few steps, each as long as the room that is left suggests.
-fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
+fn near(most: usize, ages: Ages, guess: usize, width: impl Fn(usize) -> u64) -> usize {
     /// What a fingerprint takes besides its low part.
     const BESIDE: usize = 2;
     const STEPS: usize = 4;
     let mut count = guess.min(most);
     for _ in 0..STEPS {
         let width = width(count);
-        let Some(layout) = (width > 0).then(|| Layout::of(count, width)).flatten() else {
+        let layout = (width > 0).then(|| Layout::of(count, width, ages));
+        let Some(layout) = layout.flatten() else {
             break;
         };
         let (bits, each) = (layout.end(count), layout.low_bits as usize + BESIDE);
@@ -66,7 +74,7 @@ fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
 #[inline(always)]
 pub(crate) fn encode(
     fingerprints: &[u64],
-    range: Range<u64>,
+    (range, ages): (Range<u64>, Ages),
     page: &mut [u8; PAGE_BYTES],
     cpu: impl Cpu,
 ) {
@@ -75,8 +83,10 @@ pub(crate) fn encode(
     debug_assert!(fingerprints.is_sorted_by(|one, next| one < next));
     debug_assert!(fingerprints.iter().all(|one| range.contains(one)));
     let count = fingerprints.len();
-    assert!(fits(count, width), "{count} in {width}");
-    let Some(layout) = Layout::of(count, width) else {
+    // A look-up takes what ages are for a part of the low part.
+    assert_eq!(ages.first_of(first), first);
+    assert!(fits(count, width, ages), "{count} in {width}");
+    let Some(layout) = Layout::of(count, width, ages) else {
         return;
     };
     // Groups overwrite all that lies between these zeros and those behind the last group.
@@ -86,6 +96,7 @@ pub(crate) fn encode(
     put_u64(page, FIRST_OFFSET, first);
     page[HIGH_COUNT_OFFSET..][..2].copy_from_slice(&(layout.high_count as u16).to_le_bytes());
     page[LOW_BITS_OFFSET] = layout.low_bits as u8;
+    page[AGE_BITS_OFFSET] = ages.bits() as u8;
     let mut writer = BitWriter::at(page, layout.begin());
     let mut begins = [0_u16; MOST_BITS / GROUP_PARTS + 1];
     let mut rest = fingerprints;
@@ -99,6 +110,7 @@ pub(crate) fn encode(
     assert_eq!(end, layout.end(count));
     begins[layout.groups()] = end as u16;
     page[end.div_ceil(8)..].fill(0);
+    put_u64(page, BASE_OFFSET, ages.base());
     let directory = &mut page[DIRECTORY_OFFSET..][..2 * (layout.groups() + 1)];
     for (place, begin) in directory.chunks_exact_mut(2).zip(begins) {
         place.copy_from_slice(&begin.to_le_bytes());

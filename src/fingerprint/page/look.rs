@@ -8,7 +8,8 @@
 //! checked.
 
 use super::bits::select;
-use super::{DIRECTORY_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, MOST_LOW_BITS};
+use super::{BASE_OFFSET, DIRECTORY_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, MOST_LOW_BITS};
+use crate::page::ages::Remembered;
 use crate::sys::simd::dispatch::Cpu;
 use crate::sys::simd::lanes::{Lanes, Mask};
 
@@ -265,30 +266,53 @@ impl<V: Lanes> Candidates<V> {
         [self.first.shr(V::of(6)), end.shr(V::of(6))]
     }
 
-    /// Returns the lanes where one of the low parts is that of the offset.
+    /// Returns the lanes where one of the low parts is that of the offset, and young enough.
+    #[inline(always)]
+    pub(crate) fn contain(&self, pages: impl LookPages<V>, remembered: Remembered) -> V::Mask {
+        let mut wanted = Wanted {
+            unit: remembered.unit(),
+            forgotten: None,
+        };
+        let found = self.find(pages, wanted);
+        if !remembered.has_ages() || !found.any() {
+            return found;
+        }
+        // The base lies in a line of its own: only what is there needs it.
+        let base = pages.word(V::of(BASE_OFFSET as u64 / 8));
+        wanted.forgotten = Some(remembered.first_forgotten(base));
+        found & self.find(pages, wanted)
+    }
+
+    /// Returns the lanes where one of the low parts is wanted.
     ///
     /// Nearly always there are one or two of them. Both are compared, since nothing foretells which it is.
     #[inline(always)]
-    pub(crate) fn contain(&self, pages: impl LookPages<V>) -> V::Mask {
-        let is_one_of_two = self.is_at(pages, self.first) | self.is_at(pages, self.second);
+    fn find(&self, pages: impl LookPages<V>, wanted: Wanted<V>) -> V::Mask {
+        let is_one_of_two =
+            self.is_at(pages, self.first, wanted) | self.is_at(pages, self.second, wanted);
         let found = self.are_any & is_one_of_two;
         let left = self.are_any & !found & (self.ones & V::of(7)).is_equal(V::of(7));
         match left.any() {
-            true => found | self.contain_more(pages, left),
+            true => found | self.find_more(pages, wanted, left),
             false => found,
         }
     }
 
-    /// Returns the lanes where the low part at a place is that of the offset.
+    /// Returns the lanes where the low part at a place is that of the offset but for its age, and the age is wanted.
     #[inline(always)]
-    fn is_at(&self, pages: impl LookPages<V>, place: V) -> V::Mask {
-        let mask = V::of(1).shl(self.low_bits) - V::of(1);
-        (pages.bits(place, self.low_bits) & mask).is_equal(self.low)
+    fn is_at(&self, pages: impl LookPages<V>, place: V, wanted: Wanted<V>) -> V::Mask {
+        let mask = V::of(1).shl(self.low_bits) - wanted.unit;
+        let low = pages.bits(place, self.low_bits);
+        let is_same = (low & mask).is_equal(self.low);
+        match wanted.forgotten {
+            Some(forgotten) => is_same & (low & (wanted.unit - V::of(1))).is_below(forgotten),
+            None => is_same,
+        }
     }
 
-    /// Does the same for some lanes and any number of low parts, from the third on.
+    /// Does the same as [`find`](Self::find) for some lanes and any number of low parts, from the third on.
     #[inline(always)]
-    fn contain_more(&self, pages: impl LookPages<V>, mut todo: V::Mask) -> V::Mask {
+    fn find_more(&self, pages: impl LookPages<V>, wanted: Wanted<V>, mut todo: V::Mask) -> V::Mask {
         let (one, mut found) = (V::of(1), V::Mask::NONE);
         let mut turn = one + one;
         let (mut bit, mut at) = (self.bit + turn, self.second + self.low_bits);
@@ -296,13 +320,22 @@ impl<V: Lanes> Candidates<V> {
             let is_one = (pages.bits(bit, one) & one).is_equal(one);
             todo = todo & is_one & turn.is_below(self.left);
             // The other lanes look where they have looked before: elsewhere nothing was asked for.
-            let is_here = todo & self.is_at(pages, at.where_or(todo, self.first));
+            let is_here = todo & self.is_at(pages, at.where_or(todo, self.first), wanted);
             found = found | is_here;
             todo = todo & !is_here;
             (turn, bit, at) = (turn + one, bit + one, at + self.low_bits);
         }
         found
     }
+}
+
+/// Which of the low parts with the right high part are wanted.
+#[derive(Clone, Copy)]
+struct Wanted<V> {
+    /// How many ages there are: 1 in a store that does not forget.
+    unit: V,
+    /// The first age that is too old; `None` if every age will do.
+    forgotten: Option<V>,
 }
 
 /// A page whose words a function returns, and anything beyond them.
@@ -326,9 +359,13 @@ impl<V: Lanes, W: Fn(usize) -> u64 + Copy> LookPages<V> for OnePage<W> {
 /// Returns whether a page holds an offset, where `word` returns the page's words and anything beyond them.
 #[cfg(any(test, fuzzing, feature = "stages"))]
 #[inline(always)]
-pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
+pub(crate) fn contains(
+    word: impl Fn(usize) -> u64 + Copy,
+    offset: u64,
+    remembered: Remembered,
+) -> bool {
     use crate::sys::simd::{dispatch::Baseline, lanes::Single};
     let page = OnePage(word);
     let unary = Unary::<Single>::of(page, Lanes::of(offset));
-    unary.candidates(page, Baseline).contain(page)
+    unary.candidates(page, Baseline).contain(page, remembered)
 }

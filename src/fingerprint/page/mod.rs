@@ -23,8 +23,9 @@ pub(crate) mod work;
 pub(crate) use encode::{encode, longest};
 #[cfg(any(test, fuzzing, feature = "stages"))]
 pub(crate) use look::contains;
-pub(crate) use read::{check, decode, first, has_short_front};
+pub(crate) use read::{age_base, check, decode, first, has_short_front};
 
+use crate::page::ages::Ages;
 use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET};
 
 /// Values of the high part in a group.
@@ -37,8 +38,12 @@ const FIRST_OFFSET: usize = PAYLOAD_OFFSET;
 const HIGH_COUNT_OFFSET: usize = FIRST_OFFSET + 8;
 /// Offset of the width of the low part, in bits.
 const LOW_BITS_OFFSET: usize = HIGH_COUNT_OFFSET + 2;
+/// Offset of the number of bits that ages take: 0 in a store that does not forget.
+const AGE_BITS_OFFSET: usize = LOW_BITS_OFFSET + 1;
+/// Offset of the step that ages are counted back from: behind all groups.
+const BASE_OFFSET: usize = PAGE_BYTES - 8;
 /// Offset of the directory: where each group begins, and where the last one ends, in bits from the page's begin.
-const DIRECTORY_OFFSET: usize = LOW_BITS_OFFSET + 2;
+const DIRECTORY_OFFSET: usize = AGE_BITS_OFFSET + 1;
 /// Bytes at a page's begin that a processor's cache holds together.
 const FRONT_BYTES: usize = 64;
 /// The most fingerprints that a page has room for: all of its range.
@@ -46,7 +51,7 @@ pub(crate) const MOST_IN_PAGE: usize = 15_232;
 /// Bits that groups may reach to. Eight bytes can be loaded from wherever a group's bit lies.
 const MOST_BITS: usize = (PAGE_BYTES - 8) * 8;
 
-const _: () = assert!(MOST_BITS <= u16::MAX as usize);
+const _: () = assert!(MOST_BITS <= u16::MAX as usize && MOST_BITS <= BASE_OFFSET * 8);
 const _: () = assert!(MOST_LOW_BITS as usize <= bits::MOST_PUT);
 const _: () = assert!(DIRECTORY_OFFSET.is_multiple_of(4));
 const _: () = assert!(
@@ -68,11 +73,11 @@ struct Layout {
 
 impl Layout {
     /// Returns a layout that takes little room for `count` offsets below `width`, which is at least 1; `None` if no page
-    /// has room for its high parts.
-    fn of(count: usize, width: u64) -> Option<Self> {
+    /// has room for its high parts. Ages lie in low parts.
+    fn of(count: usize, width: u64, ages: Ages) -> Option<Self> {
         // The low part gets a bit more each time that offsets are on average 2^0.25 times as far apart as it reaches.
         let apart = u128::from(width) * 1024 / (count.max(1) as u128 * 1218);
-        let low_bits = apart.max(1).ilog2().min(MOST_LOW_BITS);
+        let low_bits = apart.max(1).ilog2().min(MOST_LOW_BITS).max(ages.bits());
         let high_count = usize::try_from((width - 1) >> low_bits).ok()?;
         let high_count = high_count.checked_add(1)?;
         (high_count <= MOST_BITS).then_some(Self {

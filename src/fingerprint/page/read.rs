@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use super::bits::{LOADED, load};
 use super::{
-    DIRECTORY_OFFSET, FIRST_OFFSET, FRONT_BYTES, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET,
-    Layout, MOST_BITS, MOST_LOW_BITS,
+    AGE_BITS_OFFSET, BASE_OFFSET, DIRECTORY_OFFSET, FIRST_OFFSET, FRONT_BYTES, GROUP_PARTS,
+    HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout, MOST_BITS, MOST_LOW_BITS,
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
@@ -30,6 +30,8 @@ pub(crate) enum FingerprintFault {
     Group,
     /// There are more or fewer fingerprints than the page's header says.
     Count,
+    /// Its ages have another number of bits than the store's, or a fingerprint has two.
+    Ages,
     /// There are bits behind the last group.
     Rest,
 }
@@ -86,6 +88,13 @@ fn directory_byte(group: usize) -> usize {
 #[inline]
 pub(crate) fn first(page: &[u8; PAGE_BYTES]) -> u64 {
     u64_at(page, FIRST_OFFSET)
+}
+
+/// Returns the step from which the page's ages are counted back; `None` unless they have so many bits.
+#[inline]
+pub(crate) fn age_base(page: &[u8; PAGE_BYTES], bits: u32) -> Option<u64> {
+    let base = u64_at(page, BASE_OFFSET);
+    (u32::from(page[AGE_BITS_OFFSET]) == bits && (bits > 0 || base == 0)).then_some(base)
 }
 
 /// Returns whether the page's directory ends within the first [`FRONT_BYTES`].
@@ -224,9 +233,15 @@ pub(crate) fn check(page: &[u8; PAGE_BYTES], range: Range<u64>) -> Result<(), Fi
         return Err(FingerprintFault::Group);
     }
     let between = &page[DIRECTORY_OFFSET + 2 * (layout.groups() + 1)..layout.begin() / 8];
-    let behind = &page[end.div_ceil(8)..];
+    let behind = &page[end.div_ceil(8)..BASE_OFFSET];
     let partial = page[end / 8] >> (end % 8);
+    let age_bits = page[AGE_BITS_OFFSET].into();
+    let is_once = |pair: &[u64]| pair[0] >> age_bits < pair[1] >> age_bits;
+    if !list.windows(2).all(is_once) || first(page).trailing_zeros() < age_bits {
+        return Err(FingerprintFault::Ages);
+    }
     match (end.is_multiple_of(8) || partial == 0)
+        && age_base(page, age_bits).is_some()
         && between.iter().chain(behind).all(|byte| *byte == 0)
     {
         true => Ok(()),
@@ -242,7 +257,7 @@ fn check_parts(page: &[u8; PAGE_BYTES], width: u64) -> Result<Layout, Fingerprin
         high_count,
     };
     if u32::from(page[LOW_BITS_OFFSET]) > MOST_LOW_BITS
-        || page[LOW_BITS_OFFSET + 1] != 0
+        || page[AGE_BITS_OFFSET] > page[LOW_BITS_OFFSET]
         || width == 0
         || high_count == 0
         || (width - 1) >> low_bits != high_count as u64 - 1

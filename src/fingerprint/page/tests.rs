@@ -1,6 +1,6 @@
 //! The packed list against a sorted list of numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use proptest::prelude::*;
@@ -10,6 +10,7 @@ use super::read::FingerprintFault;
 use super::work::{decode_in_all_ways, encode_in_all_ways};
 use super::*;
 use crate::codec::{put_u32, u64_at};
+use crate::page::ages::{Ages, Remembered, Window};
 use crate::page::{Binding, GENERATION_OFFSET, OCCUPANCY_OFFSET, PAGE_WORDS, occupancy};
 
 type Page = [u8; PAGE_BYTES];
@@ -17,13 +18,14 @@ type Page = [u8; PAGE_BYTES];
 /// A page with these fingerprints, sealed.
 pub(super) fn page_of(fingerprints: &[u64], range: Range<u64>) -> Page {
     let mut page = [0xFF; PAGE_BYTES];
-    encode_in_all_ways(fingerprints, range, &mut page);
+    encode_in_all_ways(fingerprints, (range, Ages::NONE), &mut page);
     Binding::NONE.seal(9, 3, occupancy(&page), &mut page);
     page
 }
 
 fn has(page: &Page, offset: u64) -> bool {
-    contains(|index| u64_at(page, index % PAGE_WORDS * 8), offset)
+    let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
+    contains(word, offset, Remembered::ALL)
 }
 
 fn decoded(page: &Page) -> Vec<u64> {
@@ -76,7 +78,7 @@ fn lists() -> impl Strategy<Value = (Vec<u64>, Range<u64>)> {
                 offsets.extend([0, width - 1]);
             }
             let mut found: Vec<u64> = offsets.into_iter().map(|offset| first + offset).collect();
-            while !fits(found.len(), width) {
+            while !fits(found.len(), width, Ages::NONE) {
                 found.pop();
             }
             (found, first..first + width)
@@ -132,6 +134,41 @@ proptest! {
         prop_assert!(check(&page, begin..begin.saturating_add(asked | 1)).is_err());
     }
 
+    /// The slow twin keeps each fingerprint with its step.
+    #[test]
+    fn a_page_with_ages_has_what_is_remembered(
+        keys in prop::collection::btree_map(0_u64..1 << 20, 0_u64..256, 0..1500),
+        (bits, apart) in (1_u32..=8, 0_u32..30),
+        (base, since) in (255_u64..1000, 0_u64..1000),
+        asked in prop::collection::vec(0_u64..1 << 20, 50),
+    ) {
+        let most = 1 << bits;
+        let window = Window::new(1000 * (most - 1), most as u32 - 1).unwrap();
+        let ages = Ages::at(window, 1000 * base);
+        let keys: BTreeMap<u64, u64> = keys.into_iter().map(|(one, age)| (one >> (30 - apart).min(20), age % most)).collect();
+        let number = |one: u64| one << (bits + apart);
+        let mut numbers: Vec<u64> = keys.iter().map(|(one, age)| number(*one) | age).collect();
+        let range = number(0)..number(1 << 20);
+        while !fits(numbers.len(), range.end, ages) {
+            numbers.pop();
+        }
+        let mut page = [0xFF; PAGE_BYTES];
+        encode_in_all_ways(&numbers, (range.clone(), ages), &mut page);
+        prop_assert_eq!(check(&page, range), Ok(()));
+        prop_assert_eq!(age_base(&page, bits), Some(base));
+        prop_assert_eq!(age_base(&page, bits - 1), None);
+        prop_assert_eq!(decoded(&page), numbers.clone());
+        for one in asked.iter().chain(keys.keys()) {
+            let age = numbers.iter().find(|other| ages.first_of(**other) == number(*one));
+            let age = age.map(|other| other - number(*one));
+            for since in [since, 0] {
+                let word = |index: usize| u64_at(&page, index % PAGE_WORDS * 8);
+                let found = contains(word, number(*one), Remembered::since(bits, since));
+                prop_assert_eq!(found, age.is_some_and(|age| base - age >= since));
+            }
+        }
+    }
+
     /// The slow twin tries one count after the other.
     #[test]
     fn the_longest_is_full(
@@ -146,11 +183,12 @@ proptest! {
         all.sort_unstable();
         all.dedup();
         let end = (count as u64) << apart;
-        let taken = longest(&all, 0, end, guess);
+        let taken = longest(&all, (0, end), Ages::NONE, guess);
         let width = |count: usize| all.get(count).copied().unwrap_or(end);
         prop_assert!(taken <= all.len());
-        prop_assert!(taken == 0 || fits(taken, width(taken)));
-        prop_assert!(taken == all.len() || !fits(taken + 1, width(taken + 1)));
+        let fits = |count: usize| fits(count, width(count), Ages::NONE);
+        prop_assert!(taken == 0 || fits(taken));
+        prop_assert!(taken == all.len() || !fits(taken + 1));
     }
 }
 
@@ -197,7 +235,7 @@ fn bits_a_key(count: u64, bits: u32) -> f64 {
     let (mut first, mut pages, mut rest) = (0, 0_u64, &all[..]);
     let mut guess = 1400;
     while !rest.is_empty() {
-        let taken = longest(rest, first, 1 << bits, guess);
+        let taken = longest(rest, (first, 1 << bits), Ages::NONE, guess);
         assert!(taken > 0);
         let next = rest.get(taken).copied().unwrap_or(1 << bits);
         let page = page_of(&rest[..taken], first..next);
@@ -259,7 +297,7 @@ fn faults_are_told() {
         let harmed = faulty(&|page| page[DIRECTORY_OFFSET + place] ^= 1);
         assert_eq!(harmed, Err(FingerprintFault::Directory), "{place}");
     }
-    let layout = Layout::of(offsets.len(), range.end).unwrap();
+    let layout = Layout::of(offsets.len(), range.end, Ages::NONE).unwrap();
     let begin = layout.begin() / 8;
     assert_eq!(
         faulty(&|page| page[begin + 1] ^= 1),
@@ -275,7 +313,7 @@ fn faults_are_told() {
         Err(FingerprintFault::Rest)
     );
     assert_eq!(
-        faulty(&|page| page[PAGE_BYTES - 1] = 0x80),
+        faulty(&|page| page[BASE_OFFSET - 1] = 0x80),
         Err(FingerprintFault::Rest)
     );
 }

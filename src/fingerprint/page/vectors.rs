@@ -8,6 +8,7 @@ use super::encode::fits;
 use super::tests::page_of;
 use super::{MOST_BITS, MOST_IN_PAGE, PAGE_BYTES};
 use crate::hash::finalise;
+use crate::page::ages::Ages;
 use crate::page::{Binding, occupancy};
 
 /// Lists that docs/format/dumps.md names: their title there, and what they are.
@@ -127,7 +128,7 @@ fn documented_pages_are_those_that_are_written() {
 #[test]
 fn a_page_has_room_for_so_many_and_no_more() {
     let most = (1..)
-        .take_while(|count| fits(*count as usize, *count))
+        .take_while(|count| fits(*count as usize, *count, Ages::NONE))
         .last();
     assert_eq!(most, Some(MOST_IN_PAGE as u64));
     assert_eq!(MOST_BITS, 32_704);

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use super::{decode, encode};
 use crate::page::PAGE_BYTES;
+use crate::page::ages::Ages;
 use crate::sys::simd::dispatch::{Cpu, Work};
 
 /// Writes fingerprints of a range to a page.
 pub(crate) struct Encode<'a>(
     pub(crate) &'a [u64],
-    pub(crate) Range<u64>,
+    pub(crate) (Range<u64>, Ages),
     pub(crate) &'a mut [u8; PAGE_BYTES],
 );
 
@@ -42,7 +43,7 @@ impl Work for Decode<'_> {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn encode_in_all_ways(
     fingerprints: &[u64],
-    range: Range<u64>,
+    range: (Range<u64>, Ages),
     page: &mut [u8; PAGE_BYTES],
 ) {
     use crate::sys::simd::dispatch::{Baseline, run, run_wide};

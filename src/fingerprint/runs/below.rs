@@ -67,7 +67,8 @@ impl Below<'_> {
                 .map(|one| *self.space.hashes(*one..one + 1).start())
                 .collect();
             let mut found = vec![None; hashes.len()];
-            self.runs.contains_all(&hashes, KeyOrder::Given, &mut found);
+            self.runs
+                .contains_all(&hashes, (KeyOrder::Given, 0), &mut found);
             for (at, (hash, found)) in (begin..).zip(hashes.iter().zip(found)) {
                 let found = match found {
                     Some(found) => found,
@@ -85,7 +86,7 @@ impl Below<'_> {
 
     /// Looks for a key on a damaged page.
     fn look_again(&self, hash: u64) -> Result<bool> {
-        match self.runs.contains(hash) {
+        match self.runs.contains(hash, 0) {
             Ok(found) => Ok(found),
             Err(_) if self.salvages => Ok(false),
             Err(NoAnswer::Damaged(fault)) => Err(self.file.format_error(fault.into())),

@@ -38,6 +38,10 @@ impl FingerprintPass<'_> {
         if self.superblock.partly_merged.is_some() || self.access.state.merges_all() {
             return MergePlan::all();
         }
+        // A run says of a fingerprint that it came, if none below has it. What is forgotten may come while it is still there.
+        if self.ages.are_any() {
+            return MergePlan::all();
+        }
         let oldest = RunSize::whole(self.directory.keys);
         let young = self.runs.iter().map(RunSize::of);
         let runs: Vec<RunSize> = std::iter::once(oldest).chain(young).collect();
@@ -52,7 +56,8 @@ impl FingerprintPass<'_> {
     /// Returns whether there is something to merge if nothing has come.
     pub(crate) fn merges_without_changes(&self) -> bool {
         let state = self.access.state;
-        state.is_repairing() || (state.merges_all() && !self.superblock.runs().is_empty())
+        let is_due = state.merges_all() && !self.superblock.runs().is_empty();
+        state.is_repairing() || is_due || (self.has_aged && !self.segments.is_empty())
     }
 
     /// Returns how many entries a checkpoint merges with those of the log.

@@ -6,7 +6,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use super::undecided::{AT_ONCE, Undecided, look};
+use super::undecided::{AT_ONCE, Undecided, look_since};
 use super::young_filter::YoungFilter;
 use crate::config::filter_budget::FilterBudget;
 use crate::file::DirectoryRef;
@@ -166,18 +166,19 @@ impl RunSet {
         is_stale(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
     }
 
-    /// Sets the answer for each of some hashes, which come in this order; `None` if there was none.
+    /// Sets the answer for each of some hashes, which come in this order; `None` if there was none. In a store that forgets,
+    /// keys count from the step `since` on.
     pub(crate) fn contains_all(
         &self,
         hashes: &[u64],
-        order: KeyOrder,
+        (order, since): (KeyOrder, u64),
         answers: &mut [Option<bool>],
     ) {
         debug_assert_eq!(hashes.len(), answers.len());
         let filter = self.negative_filter.as_ref();
         // Pages that are listed whole anyway answer as fast as it does.
         let Some(negative_filter) = filter.filter(|_| order != KeyOrder::Sorted) else {
-            self.look_for_all(hashes, order, answers);
+            self.look_for_all(hashes, (order, since), answers);
             return;
         };
         let groups = hashes.chunks(FILTERED_AT_ONCE);
@@ -185,7 +186,7 @@ impl RunSet {
             let mut turns = [0; FILTERED_AT_ONCE];
             let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
             let Some(turns) = negative_filter.sift(fingerprints, &mut turns) else {
-                self.look_for_all(some, order, answers);
+                self.look_for_all(some, (order, since), answers);
                 continue;
             };
             let (mut rest, mut left) = ([0; FILTERED_AT_ONCE], [None; FILTERED_AT_ONCE]);
@@ -193,7 +194,7 @@ impl RunSet {
             for (hash, turn) in rest.iter_mut().zip(turns) {
                 *hash = some[usize::from(*turn)];
             }
-            self.look_for_all(rest, order, left);
+            self.look_for_all(rest, (order, since), left);
             answers.fill(Some(false));
             for (answer, turn) in left.iter().zip(turns) {
                 answers[usize::from(*turn)] = *answer;
@@ -202,17 +203,22 @@ impl RunSet {
     }
 
     /// Does the same without the filter.
-    fn look_for_all(&self, hashes: &[u64], order: KeyOrder, answers: &mut [Option<bool>]) {
-        let oldest = &self.oldest.came;
+    fn look_for_all(
+        &self,
+        hashes: &[u64],
+        (order, since): (KeyOrder, u64),
+        answers: &mut [Option<bool>],
+    ) {
+        let oldest = (&self.oldest.came, since);
         if self.young.is_empty() {
-            look(oldest, &self.map, (hashes, order), answers);
+            look_since(oldest, &self.map, (hashes, order), answers);
             return;
         }
         let groups = hashes.chunks(AT_ONCE);
         for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
             // Where nothing went, whichever run has a key decides, and the oldest has most.
             if !self.has_went {
-                look(oldest, &self.map, (hashes, order), answers);
+                look_since(oldest, &self.map, (hashes, order), answers);
             }
             let mut undecided = match self.has_went {
                 true => Undecided::all(hashes, order, answers),
@@ -234,7 +240,7 @@ impl RunSet {
                 undecided.ask(&run.pages.came, &self.map, from, true);
             }
             if self.has_went {
-                undecided.ask_last(oldest, &self.map);
+                undecided.ask_last(oldest.0, &self.map);
             }
         }
     }
@@ -262,13 +268,13 @@ impl RunSet {
     }
 
     /// Returns whether a key is there.
-    pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
+    pub(crate) fn contains(&self, hash: u64, since: u64) -> Result<bool, NoAnswer> {
         let is_absent = |negative_filter: &Arc<NegativeFilter>| {
             !negative_filter.may_contain(self.space.fingerprint(hash))
         };
         let found = match self.negative_filter.as_ref().is_some_and(is_absent) {
             true => Some(false),
-            false => self.look_for(hash),
+            false => self.look_for(hash, since),
         };
         if self.is_stale() {
             return Err(NoAnswer::Stale);
@@ -279,8 +285,8 @@ impl RunSet {
         }
     }
 
-    fn look_for(&self, hash: u64) -> Option<bool> {
-        let oldest = self.oldest.came.lookup(&self.map);
+    fn look_for(&self, hash: u64, since: u64) -> Option<bool> {
+        let oldest = self.oldest.came.lookup_since(&self.map, since);
         if self.young.is_empty() {
             return oldest.contains(hash);
         }

@@ -152,8 +152,20 @@ pub(super) fn look(
     (hashes, order): (&[u64], KeyOrder),
     answers: &mut [Option<bool>],
 ) {
+    look_since((list, 0), map, (hashes, order), answers);
+}
+
+/// Does the same with keys that came in a step or later.
+pub(super) fn look_since(
+    (list, since): (&SegmentPages, u64),
+    map: &Map,
+    (hashes, order): (&[u64], KeyOrder),
+    answers: &mut [Option<bool>],
+) {
     match order {
-        KeyOrder::Sorted => list.contains_in_order(map, hashes, answers),
-        KeyOrder::Given | KeyOrder::ByPage { .. } => list.lookup(map).contains_all(hashes, answers),
+        KeyOrder::Sorted => list.contains_in_order((map, since), hashes, answers),
+        KeyOrder::Given | KeyOrder::ByPage { .. } => {
+            list.lookup_since(map, since).contains_all(hashes, answers)
+        }
     }
 }

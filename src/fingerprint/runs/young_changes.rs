@@ -7,6 +7,7 @@ use crate::fingerprint::segment::entry::List;
 use crate::fingerprint::segment::merge::{Changes, merge};
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::fingerprint::segment::sorted_run::SortedRun;
+use crate::page::ages::Ages;
 use crate::sys::simd::dispatch::{self, Cpu, Work};
 
 /// The entries of some runs above the oldest one.
@@ -99,7 +100,7 @@ impl Work for Over<'_> {
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) {
         let Over(list, changes, out) = self;
-        merge(list, changes, out, cpu);
+        merge(list, changes, Ages::NONE, out, cpu);
     }
 }
 

@@ -11,6 +11,9 @@ use super::unplaced::UnplacedSegment;
 use crate::codec::u64_at;
 use crate::fingerprint::page::read::{FingerprintFault, ReadWhole};
 use crate::fingerprint::page::{self, MOST_IN_PAGE};
+use crate::page::ages::Ages;
+#[cfg(any(test, fuzzing))]
+use crate::page::ages::Remembered;
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::simd::dispatch::{Baseline, run_wide};
 
@@ -79,24 +82,45 @@ impl<'a> Image<'a> {
                 .is_ok_and(|keys| self.check_keys(keys.into()).is_ok())
     }
 
-    /// Returns the fingerprints of all pages that are whole, in order, whatever the fences say.
-    pub(crate) fn salvage(&self) -> Vec<u64> {
-        let mut found: Vec<u64> = Vec::new();
+    /// Returns the fingerprints of all pages that are whole, in order, whatever the fences say, but for those that are too
+    /// old.
+    pub(crate) fn salvage(&self, ages: Ages) -> Vec<u64> {
+        let (mut found, mut own): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
         let mut least = self.segment.first;
         for (index, page) in self.pages.iter().enumerate() {
-            let before = found.len();
+            own.clear();
             let is_listed = self.check_header(index).is_ok()
-                && page::decode(page, page::first(page), &mut found, Baseline).is_some();
-            let own = &found[before..];
+                && page::decode(page, page::first(page), &mut own, Baseline).is_some();
             let rises = own.is_sorted_by(|one, next| one < next)
                 && own.first().is_none_or(|first| *first >= least)
                 && own.last().is_none_or(|last| *last < self.end);
-            if !is_listed || !rises {
-                found.truncate(before);
+            if is_listed
+                && rises
+                && let Some(base) = page::age_base(page, ages.bits())
+            {
+                least = own.last().map_or(least, |last| last + 1);
+                ages.bring(base, &mut own);
+                found.append(&mut own);
             }
-            least = found.last().map_or(least, |last| last + 1);
         }
         found
+    }
+
+    /// Returns whether a page has a fingerprint that is too old, or is not whole.
+    pub(crate) fn has_forgotten(&self, ages: Ages) -> bool {
+        let mut own = Vec::new();
+        let mut has = |index: usize| {
+            own.clear();
+            let listed = self.list_page(index, &mut own);
+            let (Ok(()), Some(base)) = (listed, page::age_base(&self.pages[index], ages.bits()))
+            else {
+                return true;
+            };
+            let count = own.len();
+            ages.bring(base, &mut own);
+            own.len() < count
+        };
+        (0..self.pages.len()).any(&mut has)
     }
 
     /// Appends the fingerprints of a page, in order, whose fences were checked before.
@@ -232,12 +256,12 @@ impl<'a> Image<'a> {
         let page = &self.pages[page];
         let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
         match fingerprint.checked_sub(page::first(page)) {
-            Some(offset) => page::contains(word, offset),
+            Some(offset) => page::contains(word, offset, Remembered::ALL),
             None => false,
         }
     }
 
-    /// Checks a page and packs its fingerprints with the changes of its range, which it takes off. Returns how many it had.
+    /// Checks a page and packs its fingerprints with the changes of its range, which it takes off. Returns how many it has.
     /// The fences were checked before.
     pub(crate) fn merge(
         &self,
@@ -250,7 +274,7 @@ impl<'a> Image<'a> {
         debug_assert!(own.added.first().is_none_or(|one| *one >= range.start));
         let (number, fault) = (self.number(index), FingerprintFault::Group);
         let packed = packer.put_page(page, range, own);
-        packed.ok_or(SegmentFault::List { number, fault })?;
-        Ok(packer.decoded().len() as u32)
+        let count = packed.ok_or(SegmentFault::List { number, fault })?;
+        Ok(count as u32)
     }
 }

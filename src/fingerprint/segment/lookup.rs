@@ -6,6 +6,7 @@ use super::fault::SegmentFault;
 use super::fences;
 use super::page_index::PageIndex;
 use crate::fingerprint::page::look::{Candidates, LookPages, Unary};
+use crate::page::ages::Remembered;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::simd::dispatch::{self, Cpu, Work};
 use crate::sys::simd::lanes::{Lanes, Mask, Single};
@@ -53,6 +54,8 @@ pub(crate) struct Lookup<'a, P> {
     pub(crate) index: &'a PageIndex,
     pub(crate) space: FingerprintSpace,
     pub(crate) pages: P,
+    /// The keys that are present, of those that are there.
+    pub(crate) remembered: Remembered,
 }
 
 impl<P: FilePages> Lookup<'_, P> {
@@ -207,7 +210,8 @@ impl<V: Lanes> Looks<V> {
     /// Finds where to search for each hash, and asks for the fences there.
     #[inline(always)]
     fn begin<P: FilePages>(&mut self, lookup: &Lookup<'_, P>, hash: V) {
-        self.fingerprint = hash.times_high(lookup.space.count());
+        let number = hash.times_high(lookup.space.count());
+        self.fingerprint = number & V::of(lookup.space.mask());
         self.page = lookup.index.start(hash);
         lookup.index.prefetch(self.page);
     }
@@ -281,7 +285,8 @@ impl<V: Lanes> Looks<V> {
     /// Reads low parts. There may be fewer answers than lanes.
     #[inline(always)]
     fn answer<P: FilePages>(&self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
-        let found = self.candidates.contain(self.pages(lookup));
+        let pages = self.pages(lookup);
+        let found = self.candidates.contain(pages, lookup.remembered);
         for (lane, answer) in answers.iter_mut().enumerate() {
             *answer = match self.failed.has(lane) {
                 true => None,

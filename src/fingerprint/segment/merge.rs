@@ -1,6 +1,7 @@
 //! Old fingerprints with new ones, and without those that are removed.
 
 use super::sorted_run::SortedRun;
+use crate::page::ages::Ages;
 use crate::sys::simd::dispatch::Cpu;
 
 /// What a checkpoint does to a set of fingerprints. Both lists rise, and no fingerprint is in both.
@@ -39,14 +40,26 @@ fn take_below<'a>(list: &mut &'a [u64], end: u64) -> &'a [u64] {
 }
 
 /// Appends to `out` the fingerprints of `old`, which rise, with the changes, in order.
+///
+/// Numbers with ages are counted back from one step. Of those of one fingerprint the youngest stays, and what is removed goes
+/// whatever its age.
 #[inline(always)]
-pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut SortedRun, cpu: impl Cpu) {
+pub(crate) fn merge(
+    old: &[u64],
+    changes: Changes<'_>,
+    ages: Ages,
+    out: &mut SortedRun,
+    cpu: impl Cpu,
+) {
     debug_assert!(old.is_sorted() && changes.added.is_sorted() && changes.removed.is_sorted());
     let room = out.room(old.len() + changes.added.len());
     let mut count = unite(old, changes.added, room, cpu);
+    if ages.are_any() {
+        count = ages.keep_youngest(&mut room[..count]);
+    }
     debug_assert!(room[..count].is_sorted_by(|one, next| one < next));
     if !changes.removed.is_empty() {
-        count = subtract(changes.removed, &mut room[..count]);
+        count = subtract(changes.removed, ages, &mut room[..count]);
     }
     out.extend(count);
 }
@@ -165,14 +178,15 @@ impl<'a> Union<'a> {
 }
 
 /// Takes the fingerprints of a list out of others, and returns how many are left.
-fn subtract(removed: &[u64], out: &mut [u64]) -> usize {
+fn subtract(removed: &[u64], ages: Ages, out: &mut [u64]) -> usize {
     debug_assert!(out.is_sorted());
     let mut removed = removed.iter().peekable();
     let mut kept = 0;
     for at in 0..out.len() {
         let one = out[at];
-        while removed.next_if(|other| **other < one).is_some() {}
-        if removed.peek() != Some(&&one) {
+        let first = ages.first_of(one);
+        while removed.next_if(|other| **other < first).is_some() {}
+        if removed.peek() != Some(&&first) {
             out[kept] = one;
             kept += 1;
         }
@@ -196,7 +210,7 @@ mod tests {
 
         #[inline(always)]
         fn run<C: Cpu>(self, cpu: C) {
-            merge(self.0, self.1, self.2, cpu);
+            merge(self.0, self.1, Ages::NONE, self.2, cpu);
         }
     }
 

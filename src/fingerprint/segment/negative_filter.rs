@@ -31,6 +31,8 @@ pub(crate) struct NegativeFilter {
     words: Region,
     /// Words for each fingerprint of the space, times 2^64.
     scale: u64,
+    /// The bits of a number that are not its age.
+    mask: u64,
     /// How many fingerprints were added, each time that one was.
     added: AtomicU64,
 }
@@ -44,6 +46,7 @@ impl NegativeFilter {
             words: Region::private(words)?,
             // It is 2^64 if there is a word for each fingerprint.
             scale: u64::try_from(scale).unwrap_or(u64::MAX),
+            mask: space.mask(),
             added: AtomicU64::new(0),
         })
     }
@@ -74,12 +77,12 @@ impl NegativeFilter {
         let (own, also_shared) = rest.split_at(rest.len() - before);
         // A word at the border may be another range's too, whose thread sets its bits at the same time.
         for fingerprint in shared.iter().chain(also_shared) {
-            words[self.place(*fingerprint)].fetch_or(mask(*fingerprint), Ordering::Relaxed);
+            words[self.place(*fingerprint)].fetch_or(self.bits(*fingerprint), Ordering::Relaxed);
         }
         // For the others a plain store will do. How many fingerprints a word has is not predictable: no branch asks.
         for fingerprint in own {
             let word = &words[self.place(*fingerprint)];
-            let bits = word.load(Ordering::Relaxed) | mask(*fingerprint);
+            let bits = word.load(Ordering::Relaxed) | self.bits(*fingerprint);
             word.store(bits, Ordering::Relaxed);
         }
     }
@@ -90,7 +93,7 @@ impl NegativeFilter {
     pub(crate) fn may_contain(&self, fingerprint: u64) -> bool {
         has(
             &self.words.words()[self.place(fingerprint)],
-            mask(fingerprint),
+            self.bits(fingerprint),
         )
     }
 
@@ -128,7 +131,7 @@ impl NegativeFilter {
         // a time.
         let mut count = 0;
         for (probe, fingerprint) in probes.iter_mut().zip(fingerprints) {
-            *probe = (self.place(fingerprint), mask(fingerprint));
+            *probe = (self.place(fingerprint), self.bits(fingerprint));
             count += 1;
         }
         let (words, probes) = (self.words.words(), &probes[..count]);
@@ -155,7 +158,15 @@ impl NegativeFilter {
 
     #[inline(always)]
     fn place(&self, fingerprint: u64) -> usize {
-        ((u128::from(fingerprint) * u128::from(self.scale)) >> 64) as usize
+        ((u128::from(fingerprint & self.mask) * u128::from(self.scale)) >> 64) as usize
+    }
+
+    /// Returns the bits of a number's fingerprint in its word: at most four.
+    #[inline(always)]
+    fn bits(&self, number: u64) -> u64 {
+        let spread = (number & self.mask).wrapping_mul(SPREAD);
+        let bit = |shift: u32| 1 << (spread >> shift & 63);
+        bit(58) | bit(52) | bit(46) | bit(40)
     }
 }
 
@@ -163,14 +174,6 @@ impl NegativeFilter {
 #[inline(always)]
 fn has(word: &AtomicU64, mask: u64) -> bool {
     word.load(Ordering::Relaxed) & mask == mask
-}
-
-/// Returns the bits of a fingerprint in its word: at most four.
-#[inline(always)]
-fn mask(fingerprint: u64) -> u64 {
-    let spread = fingerprint.wrapping_mul(SPREAD);
-    let bit = |shift: u32| 1 << (spread >> shift & 63);
-    bit(58) | bit(52) | bit(46) | bit(40)
 }
 
 #[cfg(test)]

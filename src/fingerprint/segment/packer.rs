@@ -6,9 +6,10 @@ use super::merge::{Changes, merge};
 use super::sorted_run::SortedRun;
 use super::unplaced::UnplacedSegment;
 use crate::file::directory_ref::TARGET_PAGES;
-use crate::fingerprint::page::longest;
 use crate::fingerprint::page::read::ReadWhole;
+use crate::fingerprint::page::{age_base, longest};
 use crate::page::PAGE_BYTES;
+use crate::page::ages::Ages;
 use crate::sys::simd::dispatch::{self, Baseline, Cpu, Work};
 
 /// Where the search for the length of the first page begins.
@@ -27,6 +28,7 @@ pub(crate) struct Packer {
     guess: usize,
     /// How many pages a segment is to have, about.
     target: usize,
+    ages: Ages,
     /// The fingerprints of the page that is merged.
     decoded: Vec<u64>,
 }
@@ -47,8 +49,15 @@ impl Packer {
             pending: SortedRun::default(),
             guess: FIRST_GUESS,
             target,
+            ages: Ages::NONE,
             decoded: Vec::new(),
         }
+    }
+
+    /// Packs numbers with ages, from the first number of a fingerprint on.
+    pub(crate) fn with_ages(self, ages: Ages) -> Self {
+        assert_eq!(ages.first_of(self.first), self.first);
+        Self { ages, ..self }
     }
 
     /// Packs fingerprints, all above those packed before.
@@ -61,20 +70,26 @@ impl Packer {
         dispatch::run_wide(Put(self, changes));
     }
 
-    /// Packs the fingerprints of a page with changes of its range; `None` if the page holds anything else than as many of its
-    /// range, in order, as it says. Its CRC was checked before.
+    /// Packs the fingerprints of a page with changes of its range, those that are not too old; `None` if the page holds
+    /// anything else than as many of its range, in order, as it says. Its CRC was checked before. Returns how many it holds.
     pub(crate) fn put_page(
         &mut self,
         page: &[u8; PAGE_BYTES],
         range: Range<u64>,
         changes: Changes<'_>,
-    ) -> Option<()> {
+    ) -> Option<usize> {
         self.decoded.clear();
-        let whole = dispatch::run_wide(ReadWhole(page, range, &mut self.decoded));
-        whole.then(|| dispatch::run_wide(Put(self, changes)))
+        let base = age_base(page, self.ages.bits())?;
+        if !dispatch::run_wide(ReadWhole(page, range, &mut self.decoded)) {
+            return None;
+        }
+        let count = self.decoded.len();
+        self.ages.bring(base, &mut self.decoded);
+        dispatch::run_wide(Put(self, changes));
+        Some(count)
     }
 
-    /// Returns the fingerprints that the page packed last had in the file.
+    /// Returns the fingerprints of the page packed last, but for those that were too old.
     pub(crate) fn decoded(&self) -> &[u64] {
         &self.decoded
     }
@@ -96,7 +111,7 @@ impl Packer {
         // A fingerprint that is left would be in no page.
         assert!(self.pending.as_slice().is_empty());
         if self.draft.pages() == 0 {
-            self.draft.push(&[], self.first..end, Baseline);
+            self.draft.push(&[], self.first..end, self.ages, Baseline);
         }
         self.draft.cut(self.target)
     }
@@ -106,13 +121,15 @@ impl Packer {
     fn pack(&mut self, end: Option<u64>, cpu: impl Cpu) {
         while let rest @ [.., last] = self.pending.as_slice() {
             let behind = end.unwrap_or(last + 1);
-            let count = longest(rest, self.first, behind, self.guess);
+            let count = longest(rest, (self.first, behind), self.ages, self.guess);
             if count == rest.len() && end.is_none() {
                 break;
             }
             assert!(count > 0, "a page without the key that begins it");
-            let next = rest.get(count).copied().unwrap_or(behind);
-            self.draft.push(&rest[..count], self.first..next, cpu);
+            let next = rest.get(count).map(|one| self.ages.first_of(*one));
+            let next = next.unwrap_or(behind);
+            self.draft
+                .push(&rest[..count], self.first..next, self.ages, cpu);
             (self.first, self.guess) = (next, count);
             self.pending.drop_front(count);
         }
@@ -129,7 +146,8 @@ impl Work for Put<'_> {
     fn run<C: Cpu>(self, cpu: C) {
         let Put(packer, changes) = self;
         let before = packer.pending.as_slice().len();
-        merge(&packer.decoded, changes, &mut packer.pending, cpu);
+        let ages = packer.ages;
+        merge(&packer.decoded, changes, ages, &mut packer.pending, cpu);
         let (held, merged) = packer.pending.as_slice().split_at(before);
         // A look-up would miss a fingerprint that comes behind a greater one.
         assert!(merged.is_empty() || held.last() < merged.first());

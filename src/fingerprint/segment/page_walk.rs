@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::pages::SegmentPages;
-use crate::fingerprint::page::read::ReadWhole;
+use crate::fingerprint::page::{age_base, read::ReadWhole};
 use crate::page::PAGE_BYTES;
 use crate::sys::Map;
 use crate::sys::simd::dispatch::run_wide;
@@ -13,17 +13,18 @@ pub(crate) const LOOKS_A_PAGE: u64 = 4;
 
 impl SegmentPages {
     /// Sets the answer for each of some hashes; `None` if a page on the way is damaged. The answers are right in any order,
-    /// and cheap in that of the pages. `map` is of the file and covers all segments.
+    /// and cheap in that of the pages. `map` is of the file and covers all segments. In a store that forgets, keys count from
+    /// the step `since` on.
     pub(crate) fn contains_in_order(
         &self,
-        map: &Map,
+        (map, since): (&Map, u64),
         hashes: &[u64],
         answers: &mut [Option<bool>],
     ) {
         if self.segments().is_empty() {
             return answers.fill(Some(false));
         }
-        let (mut page, mut listed, mut place) = (0..0, Vec::new(), 0);
+        let (mut page, mut base, mut listed, mut place) = (0..0, 0, Vec::new(), 0);
         for (hash, answer) in hashes.iter().zip(answers) {
             let fingerprint = self.space().fingerprint(*hash);
             if !page.contains(&fingerprint) {
@@ -32,22 +33,27 @@ impl SegmentPages {
                     (*answer, page) = (None, 0..0);
                     continue;
                 };
-                (page, place) = (next, 0);
+                (page, base) = next;
+                place = 0;
             }
             place = first_from(&listed, place, fingerprint);
-            *answer = Some(listed.get(place) == Some(&fingerprint));
+            // Its number is the first that is not below, whatever its age.
+            let age = listed.get(place).map(|number| number - fingerprint);
+            let is_there = |age| age < self.space().behind(0) && age + since <= base;
+            *answer = Some(age.is_some_and(is_there));
         }
     }
 
-    /// Appends all fingerprints of the page on which a hash lies, and returns the range of those that lie on it; `None` if it
-    /// is not whole.
-    fn list_page_of(&self, hash: u64, map: &Map, out: &mut Vec<u64>) -> Option<Range<u64>> {
+    /// Appends all fingerprints of the page on which a hash lies, and returns the range of those that lie on it and the step
+    /// that their ages are counted back from; `None` if it is not whole.
+    fn list_page_of(&self, hash: u64, map: &Map, out: &mut Vec<u64>) -> Option<(Range<u64>, u64)> {
         let (segment, number) = self.lookup(map).place_of(hash).ok()?;
         let range = self.page_range(number);
         let page: [u8; PAGE_BYTES] = self.sealed_page(segment, (number, range.start), map).ok()?;
         // Of a segment whose room is being written again, the range may be any.
         let holds = range.contains(&self.space().fingerprint(hash));
-        (holds && run_wide(ReadWhole(&page, range.clone(), out))).then_some(range)
+        let base = age_base(&page, self.space().age_bits())?;
+        (holds && run_wide(ReadWhole(&page, range.clone(), out))).then_some((range, base))
     }
 }
 
@@ -119,7 +125,7 @@ mod tests {
         let runs = view.filter.segments().unwrap();
         assert!(runs.runs().count() > 1);
         let mut answers = vec![None; hashes.len()];
-        runs.contains_all(hashes, order, &mut answers);
+        runs.contains_all(hashes, (order, 0), &mut answers);
         answers
     }
 

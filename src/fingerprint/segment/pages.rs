@@ -10,6 +10,7 @@ use super::image::Image;
 use super::lookup::{FilePages, Lookup};
 use super::page_index::PageIndex;
 use crate::fingerprint::page::{self, read::FingerprintFault};
+use crate::page::ages::Remembered;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::simd::lanes::Lanes;
@@ -72,7 +73,19 @@ impl SegmentPages {
         pages.sum()
     }
 
-    /// Returns what looks keys up in a map of the file, which covers all segments.
+    /// Returns what looks keys up that came in a step or later, in a map of the file, which covers all segments.
+    pub(crate) fn lookup_since<'a>(
+        &'a self,
+        map: &'a Map,
+        since: u64,
+    ) -> Lookup<'a, MappedPages<'a>> {
+        Lookup {
+            remembered: Remembered::since(self.space.age_bits(), since),
+            ..self.lookup(map)
+        }
+    }
+
+    /// Returns what looks keys up, whenever they came.
     pub(crate) fn lookup<'a>(&'a self, map: &'a Map) -> Lookup<'a, MappedPages<'a>> {
         Lookup {
             segments: &self.segments,
@@ -83,6 +96,7 @@ impl SegmentPages {
                 map,
                 pages: map.parts(),
             },
+            remembered: Remembered::since(self.space.age_bits(), 0),
         }
     }
 
@@ -157,6 +171,10 @@ impl SegmentPages {
         if got != fence {
             let expected = fence;
             let fault = FingerprintFault::First { expected, got };
+            return Err(SegmentFault::List { number, fault });
+        }
+        if page::age_base(&bytes, self.space.age_bits()).is_none() {
+            let fault = FingerprintFault::Ages;
             return Err(SegmentFault::List { number, fault });
         }
         Ok(bytes)

@@ -13,6 +13,7 @@ use super::unplaced::UnplacedSegment;
 use crate::config::memory_budget::CHANGES_AT_ONCE;
 use crate::file::directory_ref::TARGET_PAGES;
 use crate::page::Binding;
+use crate::page::ages::Ages;
 use crate::page::fingerprint_space::{FingerprintSpace, parts_of};
 use crate::sys::simd::dispatch::Baseline;
 
@@ -32,6 +33,11 @@ pub(crate) trait PassIo {
 
     /// Writes a segment where nothing is named. Also returns the memory of its pages, to be used again.
     fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), Self::Error>;
+
+    /// Returns how the numbers of new pages have ages.
+    fn ages(&self) -> Ages {
+        Ages::NONE
+    }
 
     /// Returns whether a segment that is not what was written gives up what it has lost, instead of ending the pass.
     fn salvages(&self) -> bool {
@@ -182,6 +188,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let at_once = self.io.changes_at_once();
         let mut begin = 0;
         for end in parts_of(&(0..count), self.expected.div_ceil(at_once)) {
+            let end = self.space.first_of(end);
             self.load_changes(begin..end)?;
             if !self.changes.added.is_empty() {
                 self.begin(0);
@@ -246,6 +253,14 @@ impl<'a, I: PassIo> Pass<'a, I> {
         }
         let image = image.and_then(|image| image.check_fences().map(|()| image));
         let image = image.map_err(|fault| self.io.fault(fault))?;
+        let ages = self.io.ages();
+        if ages.are_any() && parts <= 1 && self.is_idle() && !image.has_forgotten(ages) {
+            if self.io.notes_all() {
+                self.note_kept(Some(&image));
+            }
+            self.new.push(segment);
+            return Ok(());
+        }
         self.begin(own.start);
         let mut keys = 0;
         let at_once = (segment.pages as usize).div_ceil(parts.max(1));
@@ -300,9 +315,10 @@ impl<'a, I: PassIo> Pass<'a, I> {
 
     /// Begins to pack at the first fingerprint of a range, unless what came before is to be packed together with it.
     fn begin(&mut self, first: u64) {
-        let (target, memory) = (self.io.target_pages(), &mut self.memory);
-        self.packer
-            .get_or_insert_with(|| Packer::aiming_at(target, first, std::mem::take(memory)));
+        let (target, ages, memory) = (self.io.target_pages(), self.io.ages(), &mut self.memory);
+        self.packer.get_or_insert_with(|| {
+            Packer::aiming_at(target, first, std::mem::take(memory)).with_ages(ages)
+        });
     }
 
     /// Returns whether the segment that comes next has nothing to take in.
@@ -321,9 +337,10 @@ impl<'a, I: PassIo> Pass<'a, I> {
             self.load_changes(range.clone())?;
         }
         let mut merged = SortedRun::default();
-        let old = image.salvage();
+        let ages = self.io.ages();
+        let old = image.salvage(ages);
         self.io.note(Origin::Old, &old);
-        merge(&old, self.changes.borrowed(), &mut merged, Baseline);
+        merge(&old, self.changes.borrowed(), ages, &mut merged, Baseline);
         self.begin(range.start);
         if let Some(packer) = &mut self.packer {
             packer.put(merged.as_slice());

@@ -6,6 +6,7 @@ use crate::file::directory_ref::directory_pages;
 use crate::fingerprint::page::MOST_IN_PAGE;
 use crate::fingerprint::page::encode::fits;
 use crate::page::PAGE_BYTES;
+use crate::page::ages::Ages;
 use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
 use crate::sizing::{SizingError, hash_floor};
 
@@ -106,7 +107,8 @@ impl FingerprintPlan {
         let apart = self.space.count() as f64 / keys.max(1) as f64;
         let fits = |count: u64| {
             let width = (count as f64 * apart) as u64;
-            fits(count as usize, width.clamp(count, self.space.count()))
+            let width = width.clamp(count, self.space.count());
+            fits(count as usize, width, Ages::NONE)
         };
         let (mut least, mut most) = (1, MOST_IN_PAGE as u64);
         while least < most {

@@ -1,6 +1,7 @@
 //! Segments from the first fingerprint to the file's bytes and back, through many checkpoints.
 
 mod file;
+mod forgetting;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use crate::file::directory_ref::TARGET_PAGES;
 use crate::file::directory_ref::directory_pages;
 use crate::fingerprint::page::read::FingerprintFault;
 use crate::hash::finalise;
+use crate::page::ages::Remembered;
 use crate::page::{self, PAGE_BYTES};
 use file::{Damaged, File, OWN};
 
@@ -58,7 +60,7 @@ proptest! {
             prop_assert_eq!(&one_by_one, &expected);
             let mut answers = vec![None; asked.len()];
             let index = file.index();
-            let lookup = Lookup { segments: &file.segments, index: &index, space, pages: &file };
+            let lookup = Lookup { segments: &file.segments, index: &index, space, pages: &file, remembered: Remembered::ALL };
             let first_hash = |one: &u64| *space.hashes(*one..*one + 1).start();
             let hashes: Vec<u64> = asked.iter().map(first_hash).collect();
             let expected = Vec::from_iter(expected.into_iter().map(Some));
@@ -89,6 +91,7 @@ fn look_ups_find_the_pages_of_a_crowd() {
         index: &index,
         space,
         pages: &file,
+        remembered: Remembered::ALL,
     };
     let first_hash = |one: u64| *space.hashes(one..one + 1).start();
     let asked: Vec<u64> = list.iter().flat_map(|one| [*one, one + 1]).collect();
@@ -119,6 +122,7 @@ fn any_number_of_looks_is_answered() {
         index: &index,
         space: file.space,
         pages: &file,
+        remembered: Remembered::ALL,
     };
     for count in (0..100).chain([511, 512, 513, 5000]) {
         let hashes = hashes_of(&file, &list, count);
@@ -145,6 +149,7 @@ fn looks_that_meet_damage_leave_the_others_alone() {
                 every,
                 are_fences_whole,
             },
+            remembered: Remembered::ALL,
         };
         let mut answers = vec![None; hashes.len()];
         lookup.contains_all(&hashes, &mut answers);

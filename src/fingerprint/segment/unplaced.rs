@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::entry::{List, MOST_SEGMENT_PAGES, Segment};
 use super::fences;
 use crate::fingerprint::page;
+use crate::page::ages::Ages;
 use crate::page::{Binding, PAGE_BYTES, occupancy};
 use crate::sys::simd::dispatch::Cpu;
 
@@ -54,7 +55,7 @@ impl UnplacedSegment {
 
     /// Appends a page.
     #[inline(always)]
-    pub(super) fn push(&mut self, list: &[u64], range: Range<u64>, cpu: impl Cpu) {
+    pub(super) fn push(&mut self, list: &[u64], range: Range<u64>, ages: Ages, cpu: impl Cpu) {
         // Look-ups find the page by its fence.
         let mut ends = list.first().into_iter().chain(list.last());
         assert!(ends.all(|one| range.contains(one)), "{range:?}");
@@ -65,7 +66,7 @@ impl UnplacedSegment {
         }
         if let Some(page) = self.memory[begin..].first_chunk_mut() {
             self.fences.push(range.start);
-            page::encode(list, range, page, cpu);
+            page::encode(list, (range, ages), page, cpu);
         }
     }
 
@@ -141,7 +142,12 @@ mod tests {
     fn draft(pages: usize) -> UnplacedSegment {
         let mut draft = UnplacedSegment::default();
         for page in 0..pages as u64 {
-            draft.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
+            draft.push(
+                &[page * 10 + 3],
+                page * 10..page * 10 + 10,
+                Ages::NONE,
+                Baseline,
+            );
         }
         draft
     }
@@ -189,7 +195,12 @@ mod tests {
         for used in [1, PAGE_BYTES, 5 * PAGE_BYTES / 2, 8 * PAGE_BYTES] {
             let mut within = UnplacedSegment::within(vec![0xAA; used]);
             for page in 0..3 {
-                within.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
+                within.push(
+                    &[page * 10 + 3],
+                    page * 10..page * 10 + 10,
+                    Ages::NONE,
+                    Baseline,
+                );
             }
             let [within, fresh] =
                 [within, draft(3)].map(|draft| draft.place(Binding::NONE, 100, 7));

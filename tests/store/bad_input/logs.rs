@@ -74,7 +74,7 @@ fn a_log_of_a_newer_version() {
     let (_folder, path) = killed();
     log::header(&log_of(&path, 1), 8, &7_u32.to_le_bytes());
     let expected = LogError::UnsupportedVersion {
-        expected: 1,
+        expected: 2,
         got: 7,
     };
     refused(&path, &expected);

@@ -1,5 +1,7 @@
 //! Pages of fingerprints: FORMAT.md's pages, from its rules alone.
 
+mod ages;
+
 use std::ops::Range;
 
 use tempfile::TempDir;

@@ -55,7 +55,7 @@ fn a_bad_header_field_has_the_error_of_its_line() {
         ("version", &[2]),
         ("header_length", &[8]),
         ("read_only_compatible", &[1]),
-        ("incompatible", &[8]),
+        ("incompatible", &[16]),
         ("page_size", &[1]),
         ("kind", &[5]),
         ("hash", &[4]),
@@ -184,7 +184,7 @@ fn a_bad_log_has_the_error_of_its_line() {
     store.commit().unwrap();
     let bad: [(&str, &[u8]); 5] = [
         ("magic", b"X"),
-        ("version", &[2]),
+        ("version", &[3]),
         ("crc", &[0, 0, 0]),
         ("store_id", &[0; 16]),
         ("generation", &[2]),

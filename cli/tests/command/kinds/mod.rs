@@ -3,4 +3,6 @@
 mod counting;
 mod created;
 mod fingerprint;
+#[cfg(unix)]
+mod forgetting;
 mod sets;

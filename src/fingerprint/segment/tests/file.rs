@@ -15,6 +15,7 @@ use crate::fingerprint::segment::merge::Changes;
 use crate::fingerprint::segment::page_index::PageIndex;
 use crate::fingerprint::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::page::ages::{Ages, Window};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::sys::simd::dispatch::Baseline;
@@ -30,6 +31,8 @@ pub(super) struct File {
     pub(super) segments: Vec<Segment>,
     bytes: Vec<u8>,
     generation: u64,
+    window: Option<Window>,
+    clock: u64,
 }
 
 impl File {
@@ -39,7 +42,24 @@ impl File {
             segments: Vec::new(),
             bytes: Vec::new(),
             generation: 1,
+            window: None,
+            clock: 0,
         }
+    }
+
+    pub(super) fn that_forgets(count: u64, window: Window) -> Self {
+        let plain = Self::new(count);
+        Self {
+            space: plain.space.with_ages(window.age_bits()).unwrap(),
+            window: Some(window),
+            ..plain
+        }
+    }
+
+    /// A checkpoint that drops all that is forgotten.
+    pub(super) fn checkpoint_at(&mut self, clock: u64, added: &[u64], removed: &[u64]) {
+        self.clock = clock;
+        self.checkpoint(added, removed);
     }
 
     pub(super) fn bytes(&self, pages: Range<u64>) -> &[u8] {
@@ -137,6 +157,15 @@ impl PassIo for Disk<'_> {
 
     fn binding(&self) -> Binding {
         OWN
+    }
+
+    fn ages(&self) -> Ages {
+        let window = self.file.window;
+        window.map_or(Ages::NONE, |window| Ages::at(window, self.file.clock))
+    }
+
+    fn reads_all(&self) -> bool {
+        self.ages().are_any()
     }
 
     fn changes(

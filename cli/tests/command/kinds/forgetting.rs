@@ -1,0 +1,136 @@
+//! Stores that forget: `--forget-after`, `--forget-steps` and `--at`.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Lab, assert_fields, distinct_lines, feed, json, wait};
+
+#[test]
+fn lines_are_printed_again_once_they_are_due() {
+    let lab = Lab::new();
+    let dedup = |at: &str, lines: &[u8]| {
+        let args = [
+            "dedup",
+            "-q",
+            "--forget-after",
+            "30d",
+            "--at",
+            at,
+            "due.ever",
+        ];
+        lab.run_on(&args, lines).expect(0)
+    };
+    assert_eq!(dedup("2026-01-01", b"a\nb\na\n"), b"a\nb\n");
+    assert_eq!(dedup("2026-01-20T12:00:00Z", b"a\nc\n"), b"c\n");
+    assert_eq!(dedup("2026-01-30T23:59:59Z", b"b\n"), b"");
+    // A window and a step of two days.
+    assert_eq!(dedup("2026-02-02", b"a\nb\nc\n"), b"a\nb\n");
+    // Time never runs backwards.
+    assert_eq!(dedup("2026-01-01", b"a\nd\n"), b"d\n");
+    assert_eq!(dedup("1772323200.5", b"c\nd\na\n"), b"c\n");
+}
+
+#[test]
+fn add_takes_the_time_of_its_lines() {
+    let lab = Lab::new();
+    let create = ["create", "s", "--forget-after", "1h", "--forget-steps", "4"];
+    let created = lab.run(&create);
+    assert!(created.err.contains("forgets after 1h"), "{}", created.err);
+    created.expect(0);
+    lab.run_on(&["add", "--at", "7200", "s"], b"a\n").expect(0);
+    let dedup = |at: &str| {
+        lab.run_on(&["dedup", "-q", "--at", at, "s"], b"a\n")
+            .expect(0)
+    };
+    assert_eq!(dedup("10799"), b"");
+    assert_eq!(dedup("11700"), b"a\n");
+}
+
+#[test]
+fn info_says_how_a_store_forgets() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "-q", "--forget-after", "30d", "s"], b"a\nb\n")
+        .expect(0);
+    let text = String::from_utf8(lab.run(&["info", "s"]).expect(0)).expect("text");
+    assert!(
+        text.contains("forgets     keys 30d after they were added, or up to 2d later\n"),
+        "{text}"
+    );
+    assert!(text.contains("keys        2 at most, room for"), "{text}");
+    let info = json(&lab.run(&["info", "--json", "s"]).expect(0));
+    assert_fields(
+        &info["forgetting"],
+        &["after", "steps", "now", "dropped_at"],
+    );
+    assert_eq!(info["forgetting"]["after"], 2_592_000.0);
+    assert_eq!(info["forgetting"]["steps"], 15);
+    lab.run_on(&["dedup", "-q", "keeps"], b"a\n").expect(0);
+    let info = json(&lab.run(&["info", "--json", "keeps"]).expect(0));
+    assert!(info["forgetting"].is_null());
+}
+
+#[test]
+fn a_store_that_exists_is_not_another_one() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "-q", "--forget-after", "30d", "s"], b"a\n")
+        .expect(0);
+    lab.run_on(&["dedup", "-q", "keeps"], b"a\n").expect(0);
+    let dedup = |store, window| lab.run(&["dedup", "--forget-after", window, store]);
+    dedup("s", "30d").expect(0);
+    dedup("s", "1w")
+        .expect_error("is one that forgets after 30d, in 15 steps; leave out --forget-after 1w");
+    dedup("keeps", "30d").expect_error("is one that keeps keys for ever; leave out");
+    let args = [
+        "dedup",
+        "--forget-after",
+        "30d",
+        "--forget-steps",
+        "31",
+        "s",
+    ];
+    lab.run(&args)
+        .expect_error("is one that forgets after 30d, in 15 steps; leave out --forget-steps 31");
+    lab.run(&["add", "--at", "2026-01-01", "keeps"])
+        .expect_error("keeps keys for ever; only stores that forget can");
+    let bloom = ["create", "b", "--kind", "bloom", "--capacity", "1K"];
+    lab.run(&[&bloom[..], &["--forget-after", "1d"]].concat())
+        .expect_error("only kind fingerprint forgets");
+    let union = lab.run(&["union", "u", "s", "s"]);
+    union.expect_error("forgets keys");
+}
+
+/// A run that is killed and repeated loses no line, and forgets none sooner than others.
+#[test]
+fn a_kill_makes_no_line_older_or_younger() {
+    let lab = Lab::new();
+    let input = distinct_lines(60_000);
+    let options = ["--forget-after", "1h", "--commit-every", "5000", "--at"];
+    let dedup = |at| [&["dedup", "-q"], &options[..], &[at, "s"]].concat();
+    let mut command = lab.command(&dedup("3600000"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let feeder = feed(&mut child, input[..input.len() / 2].to_vec());
+    let mut out = child.stdout.take().expect("a pipe");
+    let mut first = vec![0; 600_000];
+    std::io::Read::read_exact(&mut out, &mut first).expect("it prints");
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("it is there");
+    drop(out);
+    drop(feeder.join());
+    assert!(!wait(child).0.success());
+
+    // Half a window later all comes again. What was printed and committed doesn't.
+    let second = lab.run_on(&dedup("3601800"), &input).expect(0);
+    assert!(input.ends_with(&second));
+    let committed = input.len() - second.len();
+    assert!(
+        committed > 0 && second.len() > input.len() / 2,
+        "{committed}"
+    );
+    // A window and a step after the first run, what it had committed is due, and nothing else.
+    let third = lab.run_on(&dedup("3603840"), &input).expect(0);
+    assert!(third == input[..committed], "{} {committed}", third.len());
+    let fourth = lab.run_on(&dedup("3605640"), &input).expect(0);
+    assert!(fourth == second);
+    lab.run(&["verify", "s"]).expect(0);
+}

@@ -1,0 +1,241 @@
+//! What users of stores that forget meet first.
+
+use std::time::Duration;
+
+use everseen::{CreateOptions, Error, Kind, Merge, Store};
+
+use super::{STEP, STEPS, WINDOW, at, forgetting};
+use crate::support::files::{image, place, small};
+use crate::support::numbers::key;
+
+const BEGIN: u64 = 1_700_000_000_000;
+
+#[test]
+fn a_key_is_seen_for_the_window_and_a_step_at_most() {
+    for transactional in [false, true] {
+        // Whether it lies in a log or in the pages.
+        for checkpointed in [false, true] {
+            for accepted in [BEGIN, BEGIN + 1, BEGIN + STEP - 1] {
+                let (_folder, path) = place();
+                let options = forgetting(accepted).transactional(transactional);
+                let store = options.create(&path).unwrap();
+                assert!(store.insert("key").unwrap());
+                store.commit().unwrap();
+                if checkpointed {
+                    store.checkpoint().unwrap();
+                }
+                let seen_at = |clock| {
+                    store.advance_to(at(clock)).unwrap();
+                    let found = store.contains("key").unwrap();
+                    assert_eq!(
+                        store.contains_batch(&["key", "other"]).unwrap(),
+                        [found, false]
+                    );
+                    found
+                };
+                assert!(seen_at(accepted + STEPS * STEP - 1));
+                assert!(!store.insert("key").unwrap());
+                assert!(!seen_at(accepted + (STEPS + 1) * STEP));
+                assert!(store.insert("key").unwrap());
+                assert!(!store.insert("key").unwrap());
+                store.commit().unwrap();
+                // From then on for a window again.
+                assert!(seen_at(accepted + (2 * STEPS + 1) * STEP - 1));
+                assert!(!seen_at(accepted + (2 * STEPS + 2) * STEP));
+            }
+        }
+    }
+}
+
+/// A transaction's keys are as old as its commit.
+#[test]
+fn a_key_gets_its_age_at_its_commit() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).transactional(true).create(&path).unwrap();
+    assert!(store.insert("key").unwrap());
+    let committed = BEGIN + 3 * STEPS * STEP;
+    store.advance_to(at(committed)).unwrap();
+    assert!(!store.insert("key").unwrap());
+    store.commit().unwrap();
+    let (_copy, killed) = image(&path);
+    store.close().unwrap();
+    for path in [path, killed] {
+        let open = |clock| forgetting(clock).open(&path).unwrap();
+        assert!(open(committed + STEPS * STEP - 1).contains("key").unwrap());
+        let last = open(committed + (STEPS + 1) * STEP);
+        assert!(!last.contains("key").unwrap());
+    }
+}
+
+/// One that was opened with an earlier time, or whose system's clock is behind, goes by that of the store.
+#[test]
+fn time_is_the_store_s_and_never_runs_backwards() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    assert!(store.insert("key").unwrap());
+    store.advance_to(at(BEGIN + STEPS * STEP)).unwrap();
+    assert!(store.insert("other").unwrap());
+    let (_copy, killed) = image(&path);
+    store.close().unwrap();
+    for path in [path, killed] {
+        let store = forgetting(BEGIN).open(&path).unwrap();
+        assert!(store.contains("key").unwrap());
+        let now = store.stats().unwrap().forgetting.unwrap().now;
+        assert!(now >= at(BEGIN + STEPS * STEP));
+        store.advance_to(at(BEGIN + (STEPS + 2) * STEP)).unwrap();
+        assert_eq!(
+            store.contains_batch(&["key", "other"]).unwrap(),
+            [false, true]
+        );
+    }
+}
+
+/// Nothing in a store that rests grows old by another number, however long it rests.
+#[test]
+fn a_store_that_rests_forgets_all_once() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    let keys: Vec<u64> = (0..5000).map(key).collect();
+    assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+    store.close().unwrap();
+    let step_of_the_same_age = (STEPS + 1) * STEP;
+    for rested in 1..5 {
+        let clock = BEGIN + rested * step_of_the_same_age;
+        let store = forgetting(clock).open_read_only(&path).unwrap();
+        assert!(!store.contains_batch(&keys).unwrap().contains(&true));
+        store.close().unwrap();
+    }
+    let store = forgetting(BEGIN + 9 * step_of_the_same_age)
+        .open(&path)
+        .unwrap();
+    assert_eq!(store.stats().unwrap().keys, 5000);
+    store.checkpoint().unwrap();
+    assert_eq!(store.stats().unwrap().keys, 0);
+    assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+}
+
+/// Room for keys comes back as they are forgotten.
+#[test]
+fn a_full_store_takes_keys_again_once_others_are_forgotten() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).capacity(1000).create(&path).unwrap();
+    let mut clock = BEGIN;
+    for round in 0..4 {
+        let keys: Vec<u64> = (round * 1000..(round + 1) * 1000).map(key).collect();
+        assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+        let refused = store.insert(key(1 << 40)).unwrap_err();
+        assert!(matches!(refused, Error::Full { capacity: 1000 }));
+        assert!(!store.insert(keys[7]).unwrap());
+        clock += (STEPS + 1) * STEP;
+        store.advance_to(at(clock)).unwrap();
+    }
+    store.close().unwrap();
+}
+
+/// A stream at a steady rate stays at a steady size.
+#[test]
+fn a_steady_stream_takes_steady_room() {
+    const EACH: u64 = 2000;
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    let mut sizes = Vec::new();
+    for step in 0..8 * STEPS {
+        store.advance_to(at(BEGIN + step * STEP)).unwrap();
+        let keys: Vec<u64> = (step * EACH..(step + 1) * EACH).map(key).collect();
+        assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+        let stats = store.stats().unwrap();
+        // One step more than are seen, and what has just come.
+        assert!(stats.keys <= (STEPS + 3) * EACH, "{}", stats.keys);
+        sizes.push(stats.bytes);
+    }
+    let later = &sizes[2 * STEPS as usize..];
+    let (least, most) = (later.iter().min().unwrap(), later.iter().max().unwrap());
+    println!("{least} to {most} bytes");
+    assert!(most * 4 < least * 5);
+    assert!(store.verify().unwrap().is_ok());
+}
+
+#[test]
+fn windows_that_can_t_be_are_refused() {
+    let (folder, path) = place();
+    let refused = |options: CreateOptions, name: &str| match options.create(&path) {
+        Err(Error::InvalidOption { option, .. }) => assert_eq!(option, name),
+        other => panic!("{name}: {other:?}"),
+    };
+    let options = CreateOptions::new;
+    refused(
+        options().forget_after(Duration::from_millis(999)),
+        "forget_after",
+    );
+    refused(options().forget_after(Duration::MAX), "forget_after");
+    refused(
+        options().forget_after(WINDOW).forget_steps(0),
+        "forget_steps",
+    );
+    refused(
+        options().forget_after(WINDOW).forget_steps(256),
+        "forget_steps",
+    );
+    refused(options().forget_steps(16), "forget_steps");
+    refused(
+        options().forget_after(WINDOW).kind(Kind::Bloom),
+        "forget_after",
+    );
+    let narrow = options().forget_after(WINDOW).capacity(1 << 40).fpr(1e-6);
+    refused(narrow, "forget_steps");
+    // A limit that is not asked for leaves room for ages.
+    let store = options().forget_after(WINDOW).fpr(1e-12);
+    let store = store.create(folder.path().join("wide")).unwrap();
+    assert!(store.insert("key").unwrap());
+}
+
+#[test]
+fn what_a_store_has_is_compared_with_what_is_asked_for() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    let found = |options: CreateOptions| -> Vec<_> {
+        let found = options.differences(&store).unwrap();
+        found.iter().map(|one| (one.option, one.is_unmet)).collect()
+    };
+    let options = || CreateOptions::new().forget_after(WINDOW);
+    assert_eq!(found(options().forget_steps(15)), []);
+    assert_eq!(found(options().forget_steps(30)), [("forget_steps", true)]);
+    assert_eq!(found(options().forget_steps(3)), [("forget_steps", false)]);
+    assert_eq!(
+        found(options().forget_after(2 * WINDOW)),
+        [("forget_after", true)]
+    );
+    let (_other, path) = place();
+    let keeps = small().kind(Kind::Fingerprint).create(path).unwrap();
+    let found = options().differences(&keeps).unwrap();
+    assert_eq!((found[0].option, found[0].is_unmet), ("forget_after", true));
+}
+
+#[test]
+fn what_only_others_can_do_is_refused() {
+    let (folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store.insert("key").unwrap();
+    let out = folder.path().join("union");
+    let union = Merge::new().union(&out, &[&path, &path]);
+    assert!(matches!(union, Err(Error::Forgets { .. })), "{union:?}");
+    let keeps = folder.path().join("keeps");
+    let keeps: Store = small().capacity(10).create(keeps).unwrap();
+    let refused = keeps.advance_to(at(BEGIN));
+    assert!(matches!(refused, Err(Error::NeverForgets { .. })));
+    assert_eq!(keeps.stats().unwrap().forgetting, None);
+}
+
+/// Without a time that it is told, a store goes by the system's clock.
+#[test]
+fn a_handle_has_the_time_of_the_system() {
+    let (_folder, path) = place();
+    let options = small().forget_after(WINDOW).capacity(1000);
+    let store = options.create(&path).unwrap();
+    assert!(store.insert("key").unwrap());
+    let now = store.stats().unwrap().forgetting.unwrap().now;
+    let apart = now.duration_since(std::time::SystemTime::now());
+    assert!(apart.unwrap_or_else(|early| early.duration()) < Duration::from_secs(600));
+    assert!(!store.insert("key").unwrap());
+    store.close().unwrap();
+}

@@ -1,0 +1,264 @@
+//! Random operations of several handles under a simulated clock, held against an exact model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use everseen::testing::Options;
+use everseen::{Store, Verdict};
+use tempfile::TempDir;
+
+use super::{STEP, STEPS, at, forgetting};
+use crate::support::files::{image, place};
+use crate::support::numbers::{Random, key};
+
+/// Keys that are asked for.
+const KEYS: u64 = 3000;
+const HANDLES: usize = 3;
+/// When a store is made: some time in the middle of a step.
+const BEGIN: u64 = 1_700_000_001_234;
+
+/// What a store is said to know: of each key the step in which it was accepted, and who has claimed it since.
+#[derive(Default)]
+struct Model {
+    clock: u64,
+    accepted: BTreeMap<u64, u64>,
+    claimed: BTreeMap<u64, usize>,
+}
+
+impl Model {
+    fn step(&self) -> u64 {
+        self.clock / STEP
+    }
+
+    fn is_seen(&self, number: u64) -> bool {
+        let step = self.accepted.get(&number);
+        step.is_some_and(|step| step + STEPS >= self.step())
+    }
+
+    fn seen(&self) -> u64 {
+        let steps = self.accepted.values();
+        steps.filter(|step| **step + STEPS >= self.step()).count() as u64
+    }
+
+    fn claim(&mut self, number: u64, handle: usize, transactional: bool) -> Verdict {
+        if self.is_seen(number) {
+            return Verdict::Seen;
+        }
+        match self.claimed.get(&number) {
+            Some(by) if *by == handle => Verdict::Seen,
+            Some(_) => Verdict::Pending,
+            None if transactional => {
+                self.claimed.insert(number, handle);
+                Verdict::New
+            }
+            None => {
+                self.accepted.insert(number, self.step());
+                Verdict::New
+            }
+        }
+    }
+
+    fn commit(&mut self, handle: usize) {
+        let step = self.step();
+        let own = self.claimed.iter().filter(|(_, by)| **by == handle);
+        self.accepted.extend(own.map(|(number, _)| (*number, step)));
+        self.abort(handle);
+    }
+
+    fn abort(&mut self, handle: usize) {
+        self.claimed.retain(|_, by| *by != handle);
+    }
+}
+
+/// A store, its model, and the handles that are open.
+struct World {
+    _folder: TempDir,
+    path: PathBuf,
+    transactional: bool,
+    handles: Vec<Store>,
+    model: Model,
+    random: Random,
+}
+
+impl World {
+    fn new(seed: u64, transactional: bool) -> Self {
+        let (folder, path) = place();
+        let mut world = Self {
+            _folder: folder,
+            path,
+            transactional,
+            handles: Vec::new(),
+            model: Model {
+                clock: BEGIN,
+                ..Model::default()
+            },
+            random: Random::new(seed),
+        };
+        let made = world.options().transactional(transactional);
+        made.create(&world.path).unwrap().close().unwrap();
+        world.open_all();
+        world
+    }
+
+    fn options(&self) -> Options {
+        forgetting(self.model.clock).step_segments(2)
+    }
+
+    fn open_all(&mut self) {
+        let options = self.options();
+        self.handles = (0..HANDLES)
+            .map(|_| options.open(&self.path).unwrap())
+            .collect();
+    }
+
+    /// Some numbers of keys, most of them near each other: many come again.
+    fn numbers(&mut self, most: u64) -> Vec<u64> {
+        let (count, first) = (1 + self.random.below(most), self.random.below(KEYS));
+        (0..count)
+            .map(|_| (first + self.random.below(most)) % KEYS)
+            .collect()
+    }
+
+    fn step(&mut self) {
+        let handle = self.random.below(HANDLES as u64) as usize;
+        match self.random.below(100) {
+            0..35 => self.insert(handle),
+            35..60 => self.look(handle),
+            60..75 => self.pass_time(handle),
+            75..80 if !self.transactional => self.remove(handle),
+            75..88 if self.transactional => {
+                self.handles[handle].commit().unwrap();
+                self.model.commit(handle);
+            }
+            88..93 => self.checkpoint(handle),
+            93..96 => {
+                // Closing drops what is not committed.
+                self.handles[handle].close().unwrap();
+                self.model.abort(handle);
+                self.handles[handle] = self.options().open(&self.path).unwrap();
+            }
+            96..98 => self.close_all(),
+            98..100 => self.kill_all(),
+            _ => {}
+        }
+    }
+
+    fn insert(&mut self, handle: usize) {
+        let numbers = self.numbers(120);
+        let keys: Vec<u64> = numbers.iter().map(|number| key(*number)).collect();
+        let store = &self.handles[handle];
+        let verdicts = match &keys[..] {
+            [one] => vec![store.claim(*one).unwrap()],
+            keys => store
+                .claim_batch(keys, everseen::ClaimOptions::new())
+                .unwrap(),
+        };
+        for (number, verdict) in numbers.into_iter().zip(verdicts) {
+            let expected = self.model.claim(number, handle, self.transactional);
+            assert_eq!(verdict, expected, "key {number}");
+        }
+    }
+
+    fn look(&mut self, handle: usize) {
+        let numbers = self.numbers(200);
+        let keys: Vec<u64> = numbers.iter().map(|number| key(*number)).collect();
+        let store = &self.handles[handle];
+        let found = match &keys[..] {
+            [one] => vec![store.contains(*one).unwrap()],
+            keys => store.contains_batch(keys).unwrap(),
+        };
+        for (number, found) in numbers.into_iter().zip(found) {
+            let model = &self.model;
+            let expected = model.is_seen(number) || model.claimed.contains_key(&number);
+            assert_eq!(found, expected, "key {number}");
+        }
+    }
+
+    fn pass_time(&mut self, handle: usize) {
+        let passed = match self.random.below(20) {
+            0 => self.random.below(3 * STEPS * STEP),
+            1..4 => STEP + self.random.below(3 * STEP),
+            _ => self.random.below(STEP),
+        };
+        let back = self.random.below(2) * self.random.below(STEP);
+        self.model.clock += passed;
+        self.handles[handle]
+            .advance_to(at(self.model.clock))
+            .unwrap();
+        // Time never runs backwards.
+        self.handles[handle]
+            .advance_to(at(self.model.clock - back))
+            .unwrap();
+    }
+
+    fn remove(&mut self, handle: usize) {
+        let numbers: BTreeSet<u64> = self.numbers(20).into_iter().collect();
+        for number in numbers {
+            let removed = self.handles[handle].remove(key(number)).unwrap();
+            assert_eq!(removed, self.model.is_seen(number), "key {number}");
+            if removed {
+                self.model.accepted.remove(&number);
+            }
+        }
+    }
+
+    /// After a checkpoint the pages have what is remembered, and nothing else.
+    fn checkpoint(&mut self, handle: usize) {
+        self.handles[handle].checkpoint().unwrap();
+        let keys = self.handles[handle].stats().unwrap().keys;
+        let claimed = self.model.claimed.len() as u64;
+        assert_eq!(keys, self.model.seen() + claimed);
+    }
+
+    fn close_all(&mut self) {
+        for (number, handle) in std::mem::take(&mut self.handles).iter().enumerate() {
+            handle.close().unwrap();
+            self.model.abort(number);
+        }
+        self.pause();
+        self.open_all();
+    }
+
+    /// Goes on with what `kill -9` of all handles leaves.
+    fn kill_all(&mut self) {
+        let (folder, path) = image(&self.path);
+        self.handles.clear();
+        (self._folder, self.path) = (folder, path);
+        self.model.claimed.clear();
+        self.pause();
+        self.open_all();
+    }
+
+    /// Nobody has the store open for some time.
+    fn pause(&mut self) {
+        self.model.clock += match self.random.below(4) {
+            0 => self.random.below(2 * STEPS * STEP),
+            _ => self.random.below(STEP),
+        };
+    }
+}
+
+fn run(seed: u64, transactional: bool, steps: u64) {
+    println!("seed {seed}, transactional: {transactional}");
+    let mut world = World::new(seed, transactional);
+    for _ in 0..steps {
+        world.step();
+    }
+    for handle in &world.handles {
+        assert!(handle.verify().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_model() {
+    for seed in 0..4 {
+        run(seed, false, 1500);
+    }
+}
+
+#[test]
+fn answers_of_a_transactional_store_are_those_of_the_model() {
+    for seed in 0..4 {
+        run(seed, true, 1500);
+    }
+}
