@@ -1,8 +1,9 @@
 //! What users of stores that forget meet first.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use everseen::{CreateOptions, Error, Kind, Merge, Store};
+use everseen::{CreateOptions, Error, Kind, Merge, OpenOptions, Store, apply_delta};
 
 use super::{STEP, STEPS, WINDOW, at, forgetting};
 use crate::support::files::{image, place, small};
@@ -238,4 +239,60 @@ fn a_handle_has_the_time_of_the_system() {
     assert!(apart.unwrap_or_else(|early| early.duration()) < Duration::from_secs(600));
     assert!(!store.insert("key").unwrap());
     store.close().unwrap();
+}
+
+/// Copies and deltas carry ages as they are.
+#[test]
+fn a_copy_forgets_as_its_store_does() {
+    let (folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store
+        .insert_batch(&(0..3000).map(key).collect::<Vec<_>>())
+        .unwrap();
+    let copy = folder.path().join("copy");
+    store.snapshot(&copy).unwrap();
+    store.advance_to(at(BEGIN + 5 * STEP)).unwrap();
+    store
+        .insert_batch(&(3000..4000).map(key).collect::<Vec<_>>())
+        .unwrap();
+    let delta = folder.path().join("delta");
+    store.snapshot_since(&delta, &copy).unwrap();
+    store.close().unwrap();
+    apply_delta(&delta, &copy, &OpenOptions::new(), |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    for path in [path, copy] {
+        let store = forgetting(BEGIN).open(&path).unwrap();
+        for (clock, old, new) in [
+            (STEPS * STEP, true, true),
+            ((STEPS + 1) * STEP, false, true),
+            ((STEPS + 6) * STEP, false, false),
+        ] {
+            store.advance_to(at(BEGIN + clock)).unwrap();
+            assert_eq!(store.contains(key(7)).unwrap(), old);
+            assert_eq!(store.contains(key(3007)).unwrap(), new);
+        }
+    }
+}
+
+/// What is exempt is absent; inserted again, it is there for a window.
+#[test]
+fn an_exempt_key_is_forgotten_like_any_other() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store
+        .insert_batch(&(0..1000).map(key).collect::<Vec<_>>())
+        .unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(store.exempt(&[key(7)]).unwrap().exempted, 1);
+    assert!(!store.contains(key(7)).unwrap());
+    store.advance_to(at(BEGIN + 3 * STEP)).unwrap();
+    assert!(store.insert(key(7)).unwrap());
+    store.checkpoint().unwrap();
+    store.advance_to(at(BEGIN + (STEPS + 1) * STEP)).unwrap();
+    assert!(store.contains(key(7)).unwrap() && !store.contains(key(8)).unwrap());
+    store.advance_to(at(BEGIN + (STEPS + 4) * STEP)).unwrap();
+    assert!(!store.contains(key(7)).unwrap());
+    assert!(store.insert(key(7)).unwrap());
 }

@@ -13,7 +13,6 @@ use crate::support::numbers::{Random, key};
 
 /// Keys that are asked for.
 const KEYS: u64 = 3000;
-const HANDLES: usize = 3;
 /// When a store is made: some time in the middle of a step.
 const BEGIN: u64 = 1_700_000_001_234;
 
@@ -70,23 +69,33 @@ impl Model {
     }
 }
 
+/// How a store is made and used.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    transactional: bool,
+    /// One has the store exclusively.
+    handles: usize,
+    /// Whether checkpoints run on a thread of their own.
+    background: bool,
+}
+
 /// A store, its model, and the handles that are open.
 struct World {
     _folder: TempDir,
     path: PathBuf,
-    transactional: bool,
+    kind: Way,
     handles: Vec<Store>,
     model: Model,
     random: Random,
 }
 
 impl World {
-    fn new(seed: u64, transactional: bool) -> Self {
+    fn new(seed: u64, kind: Way) -> Self {
         let (folder, path) = place();
         let mut world = Self {
             _folder: folder,
             path,
-            transactional,
+            kind,
             handles: Vec::new(),
             model: Model {
                 clock: BEGIN,
@@ -94,19 +103,21 @@ impl World {
             },
             random: Random::new(seed),
         };
-        let made = world.options().transactional(transactional);
+        let made = world.options().transactional(kind.transactional);
         made.create(&world.path).unwrap().close().unwrap();
         world.open_all();
         world
     }
 
     fn options(&self) -> Options {
-        forgetting(self.model.clock).step_segments(2)
+        let options = forgetting(self.model.clock).step_segments(2);
+        let options = options.exclusive(self.kind.handles == 1);
+        options.background(self.kind.background)
     }
 
     fn open_all(&mut self) {
         let options = self.options();
-        self.handles = (0..HANDLES)
+        self.handles = (0..self.kind.handles)
             .map(|_| options.open(&self.path).unwrap())
             .collect();
     }
@@ -120,13 +131,13 @@ impl World {
     }
 
     fn step(&mut self) {
-        let handle = self.random.below(HANDLES as u64) as usize;
+        let handle = self.random.below(self.kind.handles as u64) as usize;
         match self.random.below(100) {
             0..35 => self.insert(handle),
             35..60 => self.look(handle),
             60..75 => self.pass_time(handle),
-            75..80 if !self.transactional => self.remove(handle),
-            75..88 if self.transactional => {
+            75..80 if !self.kind.transactional => self.remove(handle),
+            75..88 if self.kind.transactional => {
                 self.handles[handle].commit().unwrap();
                 self.model.commit(handle);
             }
@@ -138,7 +149,8 @@ impl World {
                 self.handles[handle] = self.options().open(&self.path).unwrap();
             }
             96..98 => self.close_all(),
-            98..100 => self.kill_all(),
+            // A copy of what a thread is writing meanwhile would be none that a kill leaves.
+            98..100 if !self.kind.background => self.kill_all(),
             _ => {}
         }
     }
@@ -154,7 +166,7 @@ impl World {
                 .unwrap(),
         };
         for (number, verdict) in numbers.into_iter().zip(verdicts) {
-            let expected = self.model.claim(number, handle, self.transactional);
+            let expected = self.model.claim(number, handle, self.kind.transactional);
             assert_eq!(verdict, expected, "key {number}");
         }
     }
@@ -238,9 +250,9 @@ impl World {
     }
 }
 
-fn run(seed: u64, transactional: bool, steps: u64) {
-    println!("seed {seed}, transactional: {transactional}");
-    let mut world = World::new(seed, transactional);
+fn run(seed: u64, kind: Way, steps: u64) {
+    println!("seed {seed}, {kind:?}");
+    let mut world = World::new(seed, kind);
     for _ in 0..steps {
         world.step();
     }
@@ -249,16 +261,29 @@ fn run(seed: u64, transactional: bool, steps: u64) {
     }
 }
 
-#[test]
-fn answers_are_those_of_the_model() {
-    for seed in 0..4 {
-        run(seed, false, 1500);
+/// Some runs of each way to use a store; with EVERSEEN_ALL=1, many.
+fn run_all(transactional: bool) {
+    let all = std::env::var("EVERSEEN_ALL").is_ok_and(|value| value == "1");
+    let (seeds, steps) = if all { (200, 3000) } else { (2, 1200) };
+    let begin = std::env::var("EVERSEEN_SEED").map_or(0, |seed| seed.parse().unwrap());
+    for (handles, background) in [(3, false), (3, true), (1, false), (1, true)] {
+        let kind = Way {
+            transactional,
+            handles,
+            background,
+        };
+        for seed in begin..begin + seeds {
+            run(seed, kind, steps);
+        }
     }
 }
 
 #[test]
+fn answers_are_those_of_the_model() {
+    run_all(false);
+}
+
+#[test]
 fn answers_of_a_transactional_store_are_those_of_the_model() {
-    for seed in 0..4 {
-        run(seed, true, 1500);
-    }
+    run_all(true);
 }

@@ -36,6 +36,8 @@ pub struct Plan {
     pub only: Option<u64>,
     /// Stores of fingerprints, in place of the kinds that have layers.
     pub of_fingerprints: bool,
+    /// Those that forget, of these.
+    pub forgets: bool,
     /// A sync that is left out.
     pub lie: Option<Site>,
     /// Whether checkpoints run on a thread of their own, if not as it comes.
@@ -54,6 +56,7 @@ impl Plan {
             threads: 2,
             only: None,
             of_fingerprints: false,
+            forgets: false,
             lie: None,
             background: None,
             first: false,
@@ -148,6 +151,7 @@ impl<'a> Run<'a> {
         if plan.of_fingerprints {
             setup.take_fingerprints(&plan.seen, recording, &mut random);
         }
+        setup.forgets = plan.forgets;
         if let Some(background) = plan.background {
             setup.background = background;
         }

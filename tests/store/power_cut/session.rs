@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use everseen::testing::storage::Storage;
 use everseen::testing::{LEAST_BUFFER, Options};
@@ -22,6 +23,10 @@ pub const NAME: &str = "store";
 const FPR: f64 = 1e-12;
 /// Numbers of keys that are never inserted.
 const NEVER: std::ops::Range<u64> = 1 << 40..(1 << 40) + 64;
+/// A year of a store that forgets: steps are four of them.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+/// So many years pass at most, of a thousand in which nothing is forgotten.
+const MOST_YEARS: u64 = 300;
 /// How often to look whether the threads of a killed process have let go of the store.
 const PATIENCE: u32 = 10_000_000;
 
@@ -54,6 +59,8 @@ pub struct Session<'a> {
     handles: u64,
     first_handle: u64,
     pub(super) uncommitted: u64,
+    /// What time it is, in years from 2030 on.
+    years: u64,
     /// What the first open has found, unless there was nothing.
     pub found: Option<Arc<Contents>>,
 }
@@ -78,6 +85,7 @@ impl<'a> Session<'a> {
             handles: seed % 2,
             first_handle: seed % 2,
             uncommitted: 0,
+            years: 0,
             found: None,
         }
     }
@@ -113,6 +121,10 @@ impl<'a> Session<'a> {
             0 | 1 => Options::new().buffer(LEAST_BUFFER),
             2 => Options::new().buffer(self.setup.buffer),
             _ => Options::new().buffer_between(LEAST_BUFFER, 32 * LEAST_BUFFER),
+        };
+        let options = match self.setup.forgets {
+            true => options.forget_after(1000 * YEAR).forget_steps(250),
+            false => options,
         };
         options
             .kind(self.setup.kind)
@@ -339,8 +351,20 @@ impl<'a> Session<'a> {
         self.other = None;
     }
 
+    /// Lets some years pass in a store that forgets: what comes then is of another step, mostly.
+    fn pass_time(&mut self) -> Outcome {
+        if !self.setup.forgets || self.random.below(4) > 0 {
+            return Ok(());
+        }
+        self.years = (self.years + self.random.below(9)).min(MOST_YEARS);
+        let time = UNIX_EPOCH + YEAR * (60 + self.years as u32);
+        let passed = self.store()?.advance_to(time);
+        passed.map_err(|error| self.failed("advance", &error))
+    }
+
     /// Does one thing that users do.
     fn step(&mut self) -> Outcome {
+        self.pass_time()?;
         if self.setup.faults
             && let Some(tape) = self.tape.clone()
             && self.random.below(8) == 0

@@ -25,6 +25,8 @@ pub struct Setup {
     pub bulk: u64,
     /// The entries of a run that is kept apart.
     pub least_run: u64,
+    /// Whether it forgets, and time passes: less than a window, so that nothing is forgotten.
+    pub forgets: bool,
     /// What was seen of segments.
     pub seen: Arc<Seen>,
 }
@@ -55,6 +57,7 @@ impl Setup {
             faults: one_of(&[0, 0, 1]) == 1,
             bulk: 0,
             least_run: 8192,
+            forgets: false,
             seen: Arc::default(),
         }
     }
