@@ -76,6 +76,7 @@ pub(crate) fn verify_segments(
     let mut verified = Verified {
         file,
         binding,
+        age_bits: space.age_bits(),
         report: SegmentReport {
             pages: superblock.segment_pages() + copies,
             space: space.distinct(),
@@ -141,6 +142,7 @@ fn sum_up(report: &mut SegmentReport, superblock: &Superblock, found: CheckedRun
 struct Verified<'a> {
     file: &'a StoreFile,
     binding: Binding,
+    age_bits: u32,
     report: SegmentReport,
     /// How many pages of fingerprints came before.
     listed: u64,
@@ -168,7 +170,9 @@ impl Verified<'_> {
         let mut whole = true;
         for page in 0..segment.pages as usize {
             let checked = match fences {
-                Ok(()) => image.check_page(page),
+                Ok(()) => image
+                    .check_page(page)
+                    .and_then(|count| image.check_ages(page, self.age_bits).map(|()| count)),
                 Err(_) => image.check_header(page),
             };
             let state = match &checked {

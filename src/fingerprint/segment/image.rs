@@ -73,6 +73,13 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
+    /// Checks that the ages of a page have so many bits.
+    pub(crate) fn check_ages(&self, index: usize, bits: u32) -> Result<(), SegmentFault> {
+        let (number, fault) = (self.number(index), FingerprintFault::Ages);
+        let base = page::age_base(&self.pages[index], bits);
+        base.map(drop).ok_or(SegmentFault::List { number, fault })
+    }
+
     /// Returns whether every page is what was written.
     pub(crate) fn is_whole(&self) -> bool {
         let counts = || (0..self.pages.len()).map(|page| self.check_page(page));

@@ -149,7 +149,10 @@ fn opened(path: &Path, harm: impl FnOnce(&mut Vec<u8>)) -> Error {
     let store = path.with_file_name("store");
     let error = match forgetting(BEGIN).open(&store) {
         Err(error) => error,
-        Ok(store) => store.contains(2).unwrap_err(),
+        Ok(store) => {
+            assert!(!store.verify().unwrap().is_ok());
+            store.contains(2).unwrap_err()
+        }
     };
     std::fs::write(path, &good).unwrap();
     error
