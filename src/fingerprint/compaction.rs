@@ -108,7 +108,11 @@ impl<'a> Compaction<'a> {
             self.split_last(&mut segments, version, &mut room, budget, &mut changed)?;
         }
         if !changed.contains(&true) {
-            return Ok(false);
+            changed = directories_alone(superblock, &segments, &room);
+            if !changed.contains(&true) {
+                return Ok(false);
+            }
+            raise_reused(&*file.raw, &file.place, version)?;
         }
         let named = self.write_directories(superblock, &segments, &changed, &mut room, budget)?;
         self.access.file.name_segments(named)?;
@@ -337,6 +341,23 @@ fn owned_segments(runs: &[RunSegments], space: FingerprintSpace) -> Vec<OwnedSeg
         }));
     }
     all
+}
+
+/// Returns which runs have a copy of their directory behind all segments, and behind free room for both copies: it alone keeps
+/// that in the file.
+fn directories_alone(
+    superblock: &Superblock,
+    segments: &[OwnedSegment],
+    room: &FreeRoom,
+) -> Vec<bool> {
+    let end = segments.iter().map(|one| one.segment.extent().end).max();
+    let is_alone = |directory: &DirectoryRef| {
+        let last = directory.copies().map(|copy| copy.start).into_iter().max();
+        let pages = 2 * directory_pages(directory.segments);
+        let mut before = room.runs().filter(|run| Some(run.end) <= last);
+        pages > 0 && last >= end && before.any(|run| run.end - run.start >= pages)
+    };
+    superblock.directories().map(is_alone).collect()
 }
 
 /// A segment that is to move, by its index, and where to.

@@ -141,7 +141,11 @@ impl Gate {
     /// Allows more writes, and waits for the one behind them.
     fn allow(&self, more: u64) {
         let mut writes = self.0.lock().unwrap();
-        writes.allowed = writes.done.saturating_add(more);
+        // What closing writes is nothing to wait for.
+        writes.allowed = match writes.is_over {
+            true => u64::MAX,
+            false => writes.done.saturating_add(more),
+        };
         writes.waits = false;
         self.1.notify_all();
         let goes_on = |writes: &mut Writes| !writes.waits && !writes.is_over;

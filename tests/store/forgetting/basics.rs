@@ -156,6 +156,29 @@ fn a_steady_stream_takes_steady_room() {
     assert!(store.verify().unwrap().is_ok());
 }
 
+/// Each session writes all segments anew, beside the old ones, and closes the file small again.
+#[test]
+fn sessions_of_a_steady_stream_close_a_small_file() {
+    const EACH: u64 = 4000;
+    let (_folder, path) = place();
+    forgetting(BEGIN).create(&path).unwrap().close().unwrap();
+    for session in 0..60 {
+        let options = forgetting(BEGIN + 3 * session * STEP).segment_pages(4 + session % 9);
+        let store = options.open(&path).unwrap();
+        let keys: Vec<u64> = (session * EACH..(session + 1) * EACH).map(key).collect();
+        assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+        store.close().unwrap();
+        let stats = forgetting(0)
+            .open_read_only(&path)
+            .unwrap()
+            .stats()
+            .unwrap();
+        let pages = stats.runs.iter().map(|run| run.pages).sum::<u64>() + 32;
+        let took = stats.bytes / 4096;
+        assert!(took * 4 <= pages * 5, "{session}: {took} for {pages}");
+    }
+}
+
 #[test]
 fn windows_that_can_t_be_are_refused() {
     let (folder, path) = place();
