@@ -42,6 +42,11 @@ pub enum CliError {
     EmptyFile { path: PathBuf },
 
     #[error(
+        "--at is for stores that forget, and a new one keeps its lines for ever without --forget-after T"
+    )]
+    TimeWithoutForgetting,
+
+    #[error(
         "{path}: already exists; choose another name, or remove it first",
         path = path.display()
     )]

@@ -108,10 +108,15 @@ impl OpenOptions {
 /// rewrites each damaged page as `policy` says: as one that holds no key, or as one that holds every key. Copy the
 /// store first if what is lost matters.
 ///
+/// Of a store that [forgets](crate::CreateOptions::forget_after), no key is forgotten that was not by the time that it has
+/// recorded. If the options name a [`clock`](OpenOptions::clock), that is the time of the store from here on, be it earlier or
+/// later: the way back once a wrong clock has put it forward. What came later has come at this time then; what the store
+/// forgot meanwhile is gone.
+///
 /// # Errors
 /// The same as [`OpenOptions::open`], for damage that can't be repaired: both superblocks, a log's header, a
 /// superblock that recorded a layer which no other superblock records. [`Error::InvalidOption`] for
-/// [`OnDamage::Error`].
+/// [`OnDamage::Error`]. [`Error::NeverForgets`] for a clock of a store that forgets nothing; it is repaired all the same.
 pub fn repair(
     path: impl AsRef<Path>,
     policy: OnDamage,

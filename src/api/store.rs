@@ -196,7 +196,8 @@ impl Store {
     }
 
     /// Moves everything committed from log and buffer into the pages, and waits until it is there. Safety never
-    /// requires this call: a checkpoint runs by itself whenever the buffer is full.
+    /// requires this call: a checkpoint runs by itself whenever the buffer is full. A store that forgets drops what is forgotten
+    /// by now, and records the time, even if no key came.
     ///
     /// In a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint) its cost follows the keys that came and went since the
     /// last one, not the store: it writes at most 32 entries of at most 8 bytes for each (of fewer than 32,768 as for so

@@ -322,6 +322,10 @@ impl CreateOptions {
                 }
             };
         };
+        if self.measured == Some(true) {
+            let expected = "false for a store that forgets".to_owned();
+            return Err(wrong("measured", expected, "true".to_owned()));
+        }
         let steps = self.forget_steps.unwrap_or(Self::DEFAULT_FORGET_STEPS);
         if !(1..=MOST_WINDOW_STEPS).contains(&steps) {
             let expected = format!("1 to {MOST_WINDOW_STEPS}");

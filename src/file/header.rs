@@ -369,7 +369,11 @@ fn take_window(
     let window = Window::new(milliseconds, steps);
     if forgets && window.is_none() {
         let got = format!("{milliseconds} and {steps}");
-        return Some(Err(field("window", "1000 up, and 1 to 255 steps", got)));
+        return Some(Err(field(
+            "window",
+            "at least 1000 ms, in 1 to 255 steps",
+            got,
+        )));
     }
     Some(Ok(window))
 }

@@ -328,6 +328,18 @@ impl Superblock {
         Some(checked.map(|()| superblock))
     }
 
+    /// Checks that there is nothing that a store that forgets doesn't have.
+    fn check_forgetting(&self) -> Result<(), SuperblockFault> {
+        if self.runs.is_some() {
+            let expected = "no bit 3 in a store that forgets";
+            return wrong_field("flags", expected, self.flags().into());
+        }
+        match self.section(SectionKind::Sample) {
+            None => Ok(()),
+            Some(sample) => wrong_field("sample", "none in a store that forgets", sample.count),
+        }
+    }
+
     /// Checks what the header says of the superblock.
     pub(super) fn check_header(&self, header: &Header) -> Result<(), SuperblockFault> {
         if header.has_label() && label_of(header, &self.commits).is_none() {
@@ -340,6 +352,9 @@ impl Superblock {
         if self.clock != 0 && header.window.is_none() {
             let expected = "no bit 4 in a store that does not forget";
             return wrong_field("flags", expected, self.flags().into());
+        }
+        if header.window.is_some() {
+            self.check_forgetting()?;
         }
         match header.kind {
             Kind::Scalable => return Ok(()),

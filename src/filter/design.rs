@@ -1,7 +1,7 @@
 //! The dimensions of a new store: its header, and the superblock that it begins with.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::create_options::CreateOptions;
 use crate::config::template::Template;
@@ -165,7 +165,7 @@ fn window_for(options: &CreateOptions, kind: Kind) -> Result<Option<Window>> {
             Err(Error::InvalidOption {
                 option: "forget_after",
                 expected: format!("none for kind {kind}: only kind fingerprint forgets"),
-                got: format!("{} ms", window.milliseconds()),
+                got: format!("{:?}", Duration::from_millis(window.milliseconds())),
             })
         }
         (window, _) => Ok(window),

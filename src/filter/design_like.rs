@@ -6,7 +6,27 @@ use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, Header, Superblock};
 use crate::filter::design::{check_transactional, first_layer, first_superblock, now, random};
 use crate::page::Kind;
+use crate::page::ages::Window;
 use crate::sizing::{PAGE_BITS, Plan};
+
+/// Refuses another window than the other store's, and another number of steps if one was asked for.
+fn expect_window(options: &CreateOptions, header: &Header) -> Result<()> {
+    let Some(asked) = options.window()? else {
+        return Ok(());
+    };
+    let is_same = |has: Window| {
+        let has_steps = options.forget_steps.is_none() || has.steps() == asked.steps();
+        has_steps && has.milliseconds() == asked.milliseconds()
+    };
+    match header.window.is_some_and(is_same) {
+        true => Ok(()),
+        false => Err(Error::InvalidOption {
+            option: "forget_after",
+            expected: "that of the store that it is like".to_owned(),
+            got: format!("{} ms, {} steps", asked.milliseconds(), asked.steps()),
+        }),
+    }
+}
 
 /// Returns the header and superblock of the new store.
 pub(crate) fn design(options: &CreateOptions, like: &Template) -> Result<(Header, Superblock)> {
@@ -21,15 +41,7 @@ pub(crate) fn design(options: &CreateOptions, like: &Template) -> Result<(Header
         has_bound_pages: true,
         ..like.header.clone()
     };
-    if let Some(asked) = options.window()?
-        && header.window != Some(asked)
-    {
-        return Err(Error::InvalidOption {
-            option: "forget_after",
-            expected: "that of the store that it is like".to_owned(),
-            got: format!("{} ms, {} steps", asked.milliseconds(), asked.steps()),
-        });
-    }
+    expect_window(options, &header)?;
     let times = options.times;
     let wrong = |expected: &str| Error::InvalidOption {
         option: "times",

@@ -48,7 +48,7 @@ impl<'a> FingerprintCheckpoint<'a> {
             pass: FingerprintPass::begin(
                 closed.access,
                 filters,
-                (meta, closed.log.clock),
+                (meta, closed.clock()),
                 directory,
                 space,
             )?,

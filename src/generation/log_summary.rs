@@ -62,6 +62,14 @@ impl LogSummary {
         }
     }
 
+    /// Returns the time of its log, in a store that forgets, if it counts: something was accepted in it, or it was closed to
+    /// drop what is forgotten. A wrong clock does no harm until then.
+    pub(crate) fn clock_of(&self, log: &LogFile) -> Option<u64> {
+        let is_accepted = self.committed_keys > 0 || self.commit_sequence > 0;
+        let forgets = self.cut.as_ref().is_some_and(|cut| cut.forgets);
+        log.clock.filter(|_| is_accepted || forgets)
+    }
+
     /// Returns whether the layer that a cut names is the last one of the superblock or follows it.
     pub(crate) fn fits(&self, cut: &Cut, meta: &Meta) -> bool {
         let layers = &meta.superblock.layers;
@@ -182,6 +190,8 @@ impl LogScanner<'_> {
             }
             RecordKind::Cut => {
                 let cut = Cut::decode(record.payload);
+                // Only a store that forgets is closed to do so.
+                let cut = cut.filter(|cut| !cut.forgets || self.header.window.is_some());
                 let cut = cut.ok_or_else(|| self.nonsense(record, "its cut can't be read"))?;
                 self.found.cut = Some(cut);
                 self.found.cut_offset = record.offset;

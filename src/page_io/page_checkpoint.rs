@@ -54,6 +54,13 @@ pub(crate) struct ClosedLog<'a> {
     pub(crate) is_private: bool,
 }
 
+impl ClosedLog<'_> {
+    /// Returns the time that the log brings, if it brings one.
+    pub(crate) fn clock(&self) -> Option<u64> {
+        self.found.clock_of(self.log)
+    }
+}
+
 /// Which keys a checkpoint has written.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,8 @@ pub(crate) struct StoreClock {
     /// Whether the handle may tell others of its time: not one that only reads.
     tells: bool,
     own: OwnTime,
+    /// The latest time that the caller has told the handle of since it was opened.
+    least: AtomicU64,
 }
 
 /// Where a handle has its time from.
@@ -27,8 +29,8 @@ pub(crate) struct StoreClock {
 enum OwnTime {
     /// The wall clock when the handle was opened, and what the clock that nobody sets showed then.
     Wall { opened: u64, start: Duration },
-    /// What the caller says.
-    Told(AtomicU64),
+    /// What the caller said at opening.
+    Told(u64),
 }
 
 impl StoreClock {
@@ -39,7 +41,7 @@ impl StoreClock {
         told: Option<SystemTime>,
     ) -> Self {
         let own = match told {
-            Some(told) => OwnTime::Told(AtomicU64::new(milliseconds(told))),
+            Some(told) => OwnTime::Told(milliseconds(told)),
             None => OwnTime::Wall {
                 opened: milliseconds(SystemTime::now()),
                 start: since_start(),
@@ -50,6 +52,7 @@ impl StoreClock {
             shared,
             tells,
             own,
+            least: AtomicU64::new(0),
         }
     }
 
@@ -60,26 +63,34 @@ impl StoreClock {
                 let passed = since_start().saturating_sub(*start).as_millis() as u64;
                 opened.saturating_add(passed)
             }
-            OwnTime::Told(told) => told.load(Ordering::Relaxed),
+            OwnTime::Told(told) => *told,
         };
-        let known = self.shared.clock();
-        let (own, known) = (own.min(MOST_CLOCK), known.min(MOST_CLOCK));
+        let least = self.least.load(Ordering::Relaxed);
+        own.max(least).max(self.shared.clock()).min(MOST_CLOCK)
+    }
+
+    /// Returns the time at which a log begins, and tells others. A mere look-up tells nobody of its time.
+    pub(crate) fn tell(&self) -> u64 {
+        let now = self.now();
         // Within a step it makes no difference, and the word lies in a line that all handles read.
-        if self.tells && own > known && self.window.step_of(own) > self.window.step_of(known) {
-            self.shared.raise_clock(own);
+        if self.tells && self.is_over(self.shared.clock()) {
+            self.shared.raise_clock(now);
         }
-        own.max(known)
+        now
     }
 
     /// Goes on to a later time.
     pub(crate) fn advance_to(&self, time: SystemTime) {
-        let time = milliseconds(time).min(MOST_CLOCK);
-        if let OwnTime::Told(told) = &self.own {
-            told.fetch_max(time, Ordering::Relaxed);
-        }
+        let time = milliseconds(time);
+        self.least.fetch_max(time, Ordering::Relaxed);
         if self.tells {
             self.shared.raise_clock(time);
         }
+    }
+
+    /// Goes on from where a handle was that this one replaces.
+    pub(crate) fn follow(&self, before: &Self) {
+        self.least.fetch_max(before.now(), Ordering::Relaxed);
     }
 
     /// Returns the first step whose keys are still remembered.
@@ -93,6 +104,11 @@ impl StoreClock {
         self.step_of(clock) < self.window.step_of(self.now())
     }
 
+    /// Returns whether a time lies in the current step.
+    pub(crate) fn is_current(&self, clock: u64) -> bool {
+        self.step_of(clock) == self.window.step_of(self.now())
+    }
+
     /// Returns the step of a time that shared memory tells.
     #[inline]
     pub(crate) fn step_of(&self, clock: u64) -> u64 {
@@ -100,12 +116,13 @@ impl StoreClock {
     }
 }
 
-/// Returns the milliseconds since 1970; 0 for what was before.
-fn milliseconds(time: SystemTime) -> u64 {
+/// Returns the milliseconds since 1970, as far as a store counts them; 0 for what was before.
+pub(crate) fn milliseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
+    let passed = since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(MOST_CLOCK)
+    });
+    passed.min(MOST_CLOCK)
 }
 
 #[cfg(test)]
@@ -124,18 +141,26 @@ mod tests {
         let early = clock(Some(at(100)), true);
         assert_eq!(early.now(), 100_000);
         let late = clock(Some(at(200)), true);
-        assert_eq!((late.now(), early.now()), (200_000, 200_000));
+        assert_eq!((late.now(), early.now()), (200_000, 100_000));
+        assert_eq!((late.tell(), early.now()), (200_000, 200_000));
         early.advance_to(at(150));
         assert_eq!(early.now(), 200_000);
         early.advance_to(at(300));
         assert_eq!((late.now(), late.remembered_since()), (300_000, 285));
         assert!(late.is_over(299_999) && !late.is_over(300_000));
+        assert!(late.is_current(300_000) && !late.is_current(301_000));
         // One that only reads tells nobody.
+        let next = clock(None, false);
+        next.advance_to(at(1 << 33));
         let reader = clock(Some(at(400)), false);
-        assert_eq!((reader.now(), late.now()), (400_000, 300_000));
+        assert_eq!((reader.tell(), late.now()), (400_000, 300_000));
+        assert_eq!(next.now(), 1000 << 33);
+        let follows = clock(Some(at(0)), false);
+        follows.follow(&next);
+        assert_eq!(follows.now(), 1000 << 33);
         let wall = clock(None, true);
         assert!(wall.now() >= milliseconds(SystemTime::now()) - 1000);
-        assert!(early.now() > 1_600_000_000_000);
+        assert!(wall.tell() > 1_600_000_000_000 && early.now() > 1_600_000_000_000);
         early.advance_to(at(u64::MAX >> 1));
         assert_eq!(late.now(), MOST_CLOCK);
     }

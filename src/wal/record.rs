@@ -22,6 +22,7 @@ pub(crate) const MAX_MARK: usize = (24 + MAX_WRITER_NAME + MAX_TAG).next_multipl
 pub(crate) const MAX_RECORD_HASHES: usize = MAX_PAYLOAD / 8;
 
 const CUT_FLAG_LAST: u32 = 1;
+const CUT_FLAG_FORGETS: u32 = 2;
 
 const _: () = assert!(RECORD_CRC_OFFSET + 4 == PREVIOUS_OFFSET);
 const _: () = assert!(PREVIOUS_OFFSET + 4 == RECORD_LENGTH_OFFSET);
@@ -216,6 +217,8 @@ impl Mark {
 pub(crate) struct Cut {
     /// No log follows: the store is closing.
     pub(crate) last: bool,
+    /// The log was closed to drop from the pages what is forgotten by its time, whether it holds anything or not.
+    pub(crate) forgets: bool,
     /// The layer that receives the keys, counted from 0. It may not exist yet.
     pub(crate) layer_index: u32,
     /// That layer before the checkpoint. A store of fingerprints has none.
@@ -226,10 +229,10 @@ impl Cut {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.layer_index < MAX_LAYERS, "{}", self.layer_index);
         let begin = out.len();
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.last, CUT_FLAG_LAST) | flag(self.forgets, CUT_FLAG_FORGETS);
         let mut encoder = Encoder::new(out);
-        encoder
-            .u32(if self.last { CUT_FLAG_LAST } else { 0 })
-            .u32(self.layer_index);
+        encoder.u32(flags).u32(self.layer_index);
         match &self.layer {
             Some(layer) => layer.encode(&mut encoder),
             None => {
@@ -249,11 +252,12 @@ impl Cut {
             true => None,
             false => Some(Layer::decode(&mut Decoder::new(bytes), FIRST_PAGE)?.ok()?),
         };
-        if flags & !CUT_FLAG_LAST != 0 {
+        if flags & !(CUT_FLAG_LAST | CUT_FLAG_FORGETS) != 0 {
             return None;
         }
         Some(Self {
             last: flags & CUT_FLAG_LAST != 0,
+            forgets: flags & CUT_FLAG_FORGETS != 0,
             layer_index,
             layer,
         })

@@ -101,6 +101,7 @@ fn mark() -> impl Strategy<Value = Mark> {
 fn cut() -> impl Strategy<Value = Cut> {
     (any::<bool>(), 0_u32..64, 1_u64..1000, 1_u64..1 << 40).prop_map(
         |(last, layer_index, pages, capacity)| Cut {
+            forgets: pages % 3 == 1,
             last,
             layer_index,
             layer: (layer_index > 9).then_some(Layer {

@@ -81,6 +81,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     )?;
     args.at.tell(&store)?;
     input.quiet = args.summing.quiet;
+    if !input.quiet {
+        args.at.warn(&store.stats()?, &args.store);
+    }
     let reading = input.reading.clone();
 
     let repeats = match args.unique {

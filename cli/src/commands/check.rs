@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::input::own_files::Purpose;
 use crate::input::{Input, Items};
+use crate::options::forgetting::At;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::options::timeout::Timeout;
@@ -58,6 +59,9 @@ pub struct Args {
     json: bool,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     policy: Policy,
 
     #[command(flatten)]
@@ -96,8 +100,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let options = args
         .policy
         .apply(args.timeout.apply(OpenOptions::new().follow(true)));
-    let opened = options.open_read_only(&args.store);
+    let opened = args.at.apply(options).open_read_only(&args.store);
     let store = opened.map_err(CliError::of_first_argument)?;
+    args.at.tell(&store)?;
     input.follow(&store, &args.store)?;
 
     let mut lookup = Lookup {

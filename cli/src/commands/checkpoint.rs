@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use crate::error::CliError;
+use crate::options::forgetting::At;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::process::exit_code::ExitCode;
 
 /// Move everything from the log into the filter file, which is then the whole store
+///
+/// A store that forgets drops what it has forgotten by the time of its last lines, or by --at TIME.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -25,6 +28,9 @@ pub struct Args {
     full: bool,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     memory: Memory,
 
     #[command(flatten)]
@@ -38,7 +44,8 @@ Examples:
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.memory.options());
-    let store = options.open(&args.store)?;
+    let store = args.at.apply_or_recorded(options).open(&args.store)?;
+    args.at.tell(&store)?;
     match args.full {
         true => store.checkpoint_full()?,
         false => store.checkpoint()?,

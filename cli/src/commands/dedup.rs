@@ -151,7 +151,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     let is_new = !args.store.exists() || handle::is_empty_file(&args.store);
     if is_new {
         args.items.keys.ensure_complete()?;
-        args.new_store.ensure_keys()?;
+        args.new_store.ensure_possible(&args.at)?;
     }
     let options = args.new_store.apply(CreateOptions::new());
     let options = options.label(&input.reading.label());
@@ -175,13 +175,13 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
             true => args.new_store.warn_of_limits(&stats_before, &args.store),
             false => compared.tell(),
         }
+        args.at.warn(&stats_before, &args.store);
     }
     // Held until the end.
     let _alone = match stats_before.transactional {
         true => None,
         false => Some(deferred::alone(&store, &args.store)?),
     };
-
     let claimed = claim_all(
         &store,
         input,

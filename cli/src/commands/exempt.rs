@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
+use crate::options::forgetting::At;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
@@ -37,6 +38,9 @@ pub struct Args {
     items: Items,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     memory: Memory,
 
     #[command(flatten)]
@@ -56,8 +60,10 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         "exempt",
         &args.store,
         &mut args.items,
-        args.policy.apply(args.memory.options()),
+        args.at
+            .apply_or_recorded(args.policy.apply(args.memory.options())),
     )?;
+    args.at.tell(&store)?;
     input.quiet = args.summing.quiet;
     let reading = input.reading.clone();
     let mut exempting = Exempting {

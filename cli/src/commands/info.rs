@@ -15,6 +15,7 @@ use crate::commands::info_text::Facts;
 use crate::commands::verify::damaged_pages;
 use crate::error::CliError;
 use crate::input::reading::JsonReading;
+use crate::options::forgetting::At;
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::format::{hex, many, rate, thousands};
@@ -41,6 +42,9 @@ pub struct Args {
     json: bool,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     timeout: Timeout,
 }
 
@@ -51,10 +55,9 @@ Examples:
   everseen info --json visited.ever | jq .keys";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let store = args
-        .timeout
-        .apply(OpenOptions::new().follow(true))
-        .open_read_only(&args.store)?;
+    let options = args.timeout.apply(OpenOptions::new().follow(true));
+    let store = args.at.apply(options).open_read_only(&args.store)?;
+    args.at.tell(&store)?;
     let stats = store.stats()?;
     let measured = stats.measured;
     let recovery = store.recovery().clone();

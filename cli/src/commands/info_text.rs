@@ -1,12 +1,12 @@
 //! What `everseen info` tells people.
 
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::{Forgetting, Kind, LayerStats, RecoveryReport, RunStats, Stats};
 use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
+use crate::options::forgetting::moment;
 use crate::options::units::typed;
 use crate::output::format::{
     bits_per_key, bytes, hex, many, planned_for, rate, table as columns, thousands, utc,
@@ -112,14 +112,10 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
 
 /// Describes how keys are forgotten, and what time it is for them.
 fn forgetting(forgetting: &Forgetting) -> Rows {
-    let seconds = |time: SystemTime| {
-        let since = time.duration_since(UNIX_EPOCH);
-        utc(since.unwrap_or_default().as_secs())
-    };
     let Forgetting { window, steps, .. } = *forgetting;
     let (after, step) = (typed(window), typed(window / steps));
     let dropped = match forgetting.dropped_at {
-        Some(dropped) => format!("; what was too old at {} is gone", seconds(dropped)),
+        Some(dropped) => format!("; what was too old at {} is gone", moment(dropped)),
         None => String::new(),
     };
     vec![
@@ -127,7 +123,7 @@ fn forgetting(forgetting: &Forgetting) -> Rows {
             "forgets",
             format!("keys {after} after they were added, or up to {step} later"),
         ),
-        ("time", seconds(forgetting.now) + &dropped),
+        ("time", moment(forgetting.now) + &dropped),
     ]
 }
 

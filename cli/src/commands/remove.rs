@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
+use crate::options::forgetting::At;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
@@ -43,6 +44,9 @@ pub struct Args {
     items: Items,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     memory: Memory,
 
     #[command(flatten)]
@@ -63,8 +67,10 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         "remove",
         &args.store,
         &mut args.items,
-        args.policy.apply(args.memory.options()),
+        args.at
+            .apply_or_recorded(args.policy.apply(args.memory.options())),
     )?;
+    args.at.tell(&store)?;
     input.quiet = args.summing.quiet;
     let reading = input.reading.clone();
     // Refuses an unsuitable store before anything is read.

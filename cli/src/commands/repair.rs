@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use everseen::{Escaped, OnDamage, RepairReport};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Repair;
+use crate::options::units;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 use crate::process::exit_code::ExitCode;
@@ -33,6 +35,13 @@ pub struct Args {
     #[arg(long = "as", value_name = "WHAT", default_value = "never-seen")]
     policy: Repair,
 
+    /// Make this the time of a store that forgets, such as 2026-11-27T13:30:00Z
+    ///
+    /// The time of a store never runs backwards otherwise: once lines were added by a clock that was ahead, all later ones
+    /// are of that time. What the store forgot because of it stays forgotten.
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    set_clock: Option<SystemTime>,
+
     #[command(flatten)]
     memory: Memory,
 
@@ -52,7 +61,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         OnDamage::Seen => " count as seen",
         _ => " lost",
     };
-    let report = everseen::repair(&args.store, policy, &args.memory.options())?;
+    let mut options = args.memory.options();
+    if let Some(time) = args.set_clock {
+        options = options.clock(time);
+    }
+    let report = everseen::repair(&args.store, policy, &options)?;
     if args.json {
         print_json(&Json::from(&report))?;
     } else {

@@ -1,10 +1,14 @@
 //! `--forget-after` and `--at`: stores that forget, and what time it is for them.
 
-use std::time::{Duration, SystemTime};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use everseen::{CreateOptions, OpenOptions, Store};
+use everseen::{CreateOptions, Forgetting, OpenOptions, Stats, Store};
 
+use crate::error::CliError;
 use crate::options::units;
+use crate::output::format::{many, utc};
+use crate::output::tell;
 
 /// The part of the command line that says how a new store forgets.
 #[derive(clap::Args)]
@@ -55,8 +59,9 @@ impl ForgetAfter {
 pub struct At {
     /// The time at which the lines came, such as 2026-11-27T13:30:00Z
     ///
-    /// For stores that forget (--forget-after), instead of the system's clock: RFC 3339, a date alone, or seconds since
-    /// 1970. The time of a store never runs backwards, so bring lines in the order of their times.
+    /// For stores that forget (--forget-after), instead of the system's clock; for remove, exempt and checkpoint, instead of
+    /// the latest that the store has recorded. RFC 3339, a date alone, or seconds since 1970. The time of a store never runs
+    /// backwards, so bring lines in the order of their times.
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     at: Option<SystemTime>,
 }
@@ -69,6 +74,53 @@ impl At {
         }
     }
 
+    /// Does the same; without a time, that of the store counts: for commands that accept no line, and so need no new one.
+    pub fn apply_or_recorded(&self, options: OpenOptions) -> OpenOptions {
+        // Time never runs backwards, so the earliest is that which the store has recorded.
+        options.clock(self.at.unwrap_or(SystemTime::UNIX_EPOCH))
+    }
+
+    /// Refuses a time for a store that is to be created and keeps its keys for ever.
+    pub fn ensure_forgetting(&self, forget: &ForgetAfter) -> Result<(), CliError> {
+        match self.at.is_some() && forget.forget_after.is_none() {
+            true => Err(CliError::TimeWithoutForgetting),
+            false => Ok(()),
+        }
+    }
+
+    /// Warns if the lines can't come at the time that was asked for, and if all earlier ones are forgotten by now: one of the
+    /// two times may be wrong, and the next checkpoint drops what is forgotten.
+    pub fn warn(&self, stats: &Stats, path: &Path) {
+        let Some(Forgetting {
+            window,
+            steps,
+            now,
+            dropped_at,
+            ..
+        }) = stats.forgetting
+        else {
+            return;
+        };
+        let (path, step) = (path.display(), window / steps);
+        if self.at.is_some_and(|at| at + step <= now) {
+            tell(format_args!(
+                "everseen: warning: it is {} in {path} already, so an earlier --at has no effect; `everseen repair --set-clock` sets a wrong time back",
+                moment(now)
+            ));
+        }
+        let is_all_gone = |last: SystemTime| stats.log_bytes == 0 && last + window + step < now;
+        if stats.keys > 0
+            && let Some(last) = dropped_at.filter(|last| is_all_gone(*last))
+        {
+            tell(format_args!(
+                "everseen: warning: {path} forgets all of {}: its latest is of {}, and now it is {}",
+                many(stats.keys, "key"),
+                moment(last),
+                moment(now)
+            ));
+        }
+    }
+
     /// Makes the time known to a store, which must be one that forgets.
     pub fn tell(&self, store: &Store) -> everseen::Result<()> {
         match self.at {
@@ -76,4 +128,10 @@ impl At {
             None => Ok(()),
         }
     }
+}
+
+/// Returns a time as a user reads it.
+pub fn moment(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH);
+    utc(since.unwrap_or_default().as_secs())
 }

@@ -6,7 +6,7 @@ use everseen::sizing::{Growth, PAGE_BYTES};
 use everseen::{CreateOptions, Forgetting, Kind, OptionDifference, Stats, Store};
 
 use crate::error::CliError;
-use crate::options::forgetting::ForgetAfter;
+use crate::options::forgetting::{At, ForgetAfter};
 use crate::options::units as size;
 use crate::output::format::{bytes, many, rate, thousands};
 use crate::output::tell;
@@ -64,8 +64,9 @@ impl NewStore {
     }
 
     /// Refuses a kind without the number of keys that it needs, or with one that it has no use for: for a store that is
-    /// to be created.
-    pub fn ensure_keys(&self) -> Result<(), CliError> {
+    /// to be created. Also refuses a time at which lines come if it never forgets them.
+    pub fn ensure_possible(&self, at: &At) -> Result<(), CliError> {
+        at.ensure_forgetting(&self.forget)?;
         ensure_keys(self.kind, self.capacity, self.grows_to)
     }
 

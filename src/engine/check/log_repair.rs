@@ -82,6 +82,7 @@ impl Repair<'_> {
         };
         let cut = Cut {
             last: !self.exists(generation + 1)?,
+            forgets: false,
             layer_index: 0,
             layer: None,
         };
@@ -92,19 +93,15 @@ impl Repair<'_> {
 
     /// Creates an empty log where one is missing, so that the previous log, which is closed and whole, can be settled.
     fn begin_anew(&self, generation: u64) -> Result<()> {
-        let page = self.read_header()?;
-        let header = Header::decode(&page, self.length()?).map_err(|source| Error::Format {
-            path: self.path.to_owned(),
-            source,
-        })?;
-        let storage = &*self.options.storage;
-        let id = &header.store_id;
+        let (_, meta) = identify(self.options, self.path, true)?;
+        let (storage, id) = (&*self.options.storage, &meta.header.store_id);
         let before = LogFile::open(storage, self.path, id, generation - 1, false)?;
         let clock = before.as_ref().and_then(|log| log.clock);
+        let clock = clock.unwrap_or(0).max(meta.superblock.clock);
         let begin = LogBegin {
             generation,
             moment: before.map_or(0, |log| log.next_moment()),
-            clock: header.window.map(|_| clock.unwrap_or(0)),
+            clock: meta.header.window.map(|_| clock),
         };
         LogFile::create(storage, self.path, id, begin, 0).map(drop)
     }

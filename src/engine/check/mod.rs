@@ -7,5 +7,6 @@ mod log_repair;
 pub(crate) mod measured;
 pub(crate) mod offline_repair;
 pub(crate) mod repair;
+mod set_clock;
 pub(crate) mod stats;
 pub(crate) mod verify;

@@ -3,10 +3,12 @@
 //! Each step leaves the store no worse than it was, so a repair that is interrupted can be repeated.
 
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use crate::config::damage_policy::OnDamage;
 use crate::config::open_options::OpenOptions;
 use crate::engine::check::repair::{RepairReport, Repairer};
+use crate::engine::check::set_clock::set_clock;
 use crate::engine::open::handle::check_exists;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
@@ -21,7 +23,17 @@ use crate::storefile::page_scan::Pages;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 use crate::wal::{LogError, log_path};
 
+/// Repairs a store, and sets its time if the options name one.
 pub(crate) fn repair(options: &OpenOptions, path: &Path, on: OnDamage) -> Result<RepairReport> {
+    // No key is accepted, so a store that forgets needs no later time than it has recorded.
+    let report = repair_at_rest(&options.clone().clock(UNIX_EPOCH), path, on)?;
+    if let Some(time) = options.clock {
+        set_clock(options, path, time)?;
+    }
+    Ok(report)
+}
+
+fn repair_at_rest(options: &OpenOptions, path: &Path, on: OnDamage) -> Result<RepairReport> {
     check_exists(options, path)?;
     let place = &Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
@@ -73,7 +85,7 @@ pub(super) struct Repair<'a> {
 }
 
 impl Repair<'_> {
-    pub(super) fn length(&self) -> Result<u64> {
+    fn length(&self) -> Result<u64> {
         let length = self.file.length();
         length.map_err(|error| Error::io("measure", self.path, error))
     }
@@ -97,7 +109,7 @@ impl Repair<'_> {
     }
 
     /// Returns as much of the first page as there is.
-    pub(super) fn read_header(&self) -> Result<Vec<u8>> {
+    fn read_header(&self) -> Result<Vec<u8>> {
         let mut page = vec![0; self.length()?.min(PAGE_BYTES as u64) as usize];
         self.read(&mut page, 0)?;
         Ok(page)

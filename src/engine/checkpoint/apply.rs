@@ -60,6 +60,7 @@ impl LogApplier<'_> {
         let (layer_index, layer) = target(found.committed_keys)?;
         let cut = Cut {
             last: true,
+            forgets: false,
             layer_index,
             layer,
         };
@@ -211,7 +212,7 @@ fn superblock_after(closed: &ClosedLog<'_>, sections: Vec<Section>) -> Result<Su
         partly_merged: None,
         sections,
         moment: log.next_moment(),
-        clock: old.clock.max(log.clock.unwrap_or(0)),
+        clock: old.clock.max(closed.clock().unwrap_or(0)),
         runs: None,
     })
 }

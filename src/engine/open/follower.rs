@@ -244,10 +244,13 @@ impl Follower {
             && opened.file.header.store_id == old.file.header.store_id
             // Otherwise it is an older copy.
             && after.superblock.sequence >= before.superblock.sequence;
-        match is_same {
-            true => Ok(opened),
-            false => Err(old.handle.lose_name(true)),
+        if !is_same {
+            return Err(old.handle.lose_name(true));
         }
+        if let (Some(before), Some(after)) = (&before.clock, &after.clock) {
+            after.follow(before);
+        }
+        Ok(opened)
     }
 
     /// Closes the handle, and reports if its store has lost its name.

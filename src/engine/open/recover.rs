@@ -111,7 +111,7 @@ pub(crate) struct Recovered {
     pub(crate) next_handle: u64,
     pub(crate) commit_sequence: u64,
     pub(crate) writers_bytes: u64,
-    /// The latest time at which one of the logs began; 0 if none says.
+    /// The latest time that one of the logs brings; 0 if none does.
     pub(crate) clock: u64,
 }
 
@@ -246,7 +246,7 @@ impl Recovery<'_> {
             commits.extend(found.scan.commits.clone());
             commit_sequence = commit_sequence.max(found.scan.commit_sequence);
             handle = handle.max(found.scan.handle);
-            clock = clock.max(found.log.clock.unwrap_or(0));
+            clock = clock.max(found.scan.clock_of(&found.log).unwrap_or(0));
             if writers_bytes(&commits) > WRITERS_ROOM as u64 {
                 return Err(found.nonsense("its marks name more writers than a superblock holds"));
             }

@@ -130,7 +130,7 @@ impl WriteGuard<'_> {
         LogBegin {
             generation,
             moment,
-            clock: clock.map(|clock| clock.now()),
+            clock: clock.map(|clock| clock.tell()),
         }
     }
 

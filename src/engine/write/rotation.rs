@@ -20,17 +20,24 @@ const LONG_LOG_BUFFERS: u64 = 4;
 /// A log shorter than this is never closed early.
 const LEAST_LONG_LOG: u64 = 1 << 20;
 
+/// Why a log is closed.
+struct Sealing {
+    /// The store is closing.
+    last: bool,
+    /// To drop what is forgotten.
+    forgets: bool,
+}
+
 impl Writer<'_> {
     /// Moves everything committed into the pages, and waits until it is there.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.handle.check_writable()?;
         let mut guard = self.lock()?;
-        if guard.may_forget() {
-            // A closed log of this step is what drops them.
-            guard.ensure_log_space()?;
-        }
         // Runs without a thread: this one has nothing else to do.
-        guard.seal_active(false)?;
+        match guard.may_forget() {
+            true => guard.seal_forgetting()?,
+            false => guard.seal_active(false)?,
+        };
         drop(guard);
         self.checkpointer().checkpoint_all(self.options.timeout)
     }
@@ -75,12 +82,12 @@ impl WriteGuard<'_> {
         buffer.tail().end > most.max(LEAST_LONG_LOG)
     }
 
-    /// Returns whether the keys of the log are of an earlier step than those that come now: all keys of a generation have one
-    /// age.
+    /// Returns whether the keys of the log are of another step than those that come now: all keys of a generation have one
+    /// age. A later one is that of a log in which nothing was accepted, so that its time does not count.
     pub(crate) fn is_step_over(&self) -> bool {
         let active = &self.view.active;
         let clock = self.view.clock.as_ref();
-        active.has_log() && clock.is_some_and(|clock| clock.is_over(active.buffer.clock()))
+        active.has_log() && clock.is_some_and(|clock| !clock.is_current(active.buffer.clock()))
     }
 
     /// Returns whether there may be keys that are forgotten by now. A checkpoint drops those that were when its log began.
@@ -93,21 +100,30 @@ impl WriteGuard<'_> {
     /// Drops from the pages what is forgotten by now, and waits until that is done.
     pub(crate) fn forget(&mut self) -> Result<()> {
         if self.may_forget() {
-            self.ensure_log_space()?;
-            self.seal_active(false)?;
+            self.seal_forgetting()?;
             self.finish_checkpoints()?;
         }
         Ok(())
     }
 
+    /// Closes a log of this step, so that its checkpoint drops what is forgotten by now. The time counts from then on.
+    fn seal_forgetting(&mut self) -> Result<bool> {
+        self.ensure_log_space()?;
+        self.seal(Sealing {
+            last: false,
+            forgets: true,
+        })
+    }
+
     /// Makes sure that there is a log, that it is not too long, and that it is of this step.
     pub(crate) fn ensure_log_space(&mut self) -> Result<()> {
         if !self.view.active.has_log() {
-            self.start_log()
-        } else if self.log_is_long() || self.is_step_over() {
-            self.rotate()
-        } else {
-            Ok(())
+            self.start_log()?;
+        }
+        // One whose creator died before using it may be of another step too.
+        match self.log_is_long() || self.is_step_over() {
+            true => self.rotate(),
+            false => Ok(()),
         }
     }
 
@@ -131,6 +147,13 @@ impl WriteGuard<'_> {
     /// close. With `last`, the next generation has no log and no room. Waits for the previous checkpoint if it is still
     /// running.
     pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
+        self.seal(Sealing {
+            last,
+            forgets: false,
+        })
+    }
+
+    fn seal(&mut self, Sealing { last, forgets }: Sealing) -> Result<bool> {
         let Writer { handle, shared, .. } = *self.writer;
         let waits = shared.checkpointed() < shared.active();
         self.finish_checkpoints()?;
@@ -155,9 +178,8 @@ impl WriteGuard<'_> {
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.count()).sum();
         let net: i64 = carried.iter().map(|open| open.keys.net()).sum();
-        let count = old.buffer.keys().saturating_sub(moved);
         // A logged key takes at least its hash: recovery would reject a layer for more keys.
-        let count = count.min(self.local.end.end / 8);
+        let count = (old.buffer.keys().saturating_sub(moved)).min(self.local.end.end / 8);
         let (header, superblock) = (&self.writer.file.header, &self.view.superblock);
         let (layer_index, layer) = target_of(self.writer.file, superblock, count)?;
         let target = layer.as_ref().map(|layer| (count, layer));
@@ -169,6 +191,7 @@ impl WriteGuard<'_> {
         assert!(layer.is_some() || layer_index == 0, "{layer_index}");
         let cut = Cut {
             last,
+            forgets,
             layer_index,
             layer,
         };

@@ -90,6 +90,16 @@ pub(crate) fn check_lists(
     check_order(segments)?;
     for list in segments.chunk_by(|one, next| one.list == next.list) {
         check_ends(list, space, begin)?;
+        if let Some(between) = list
+            .iter()
+            .find(|one| space.first_of(one.first) != one.first)
+        {
+            return Err(SegmentFault::Field {
+                field: "first",
+                expected: "the first number of a fingerprint",
+                got: between.first,
+            });
+        }
     }
     check_apart(segments.iter().map(Segment::extent))
 }
@@ -201,6 +211,24 @@ mod tests {
             found.extend(decode_page(OWN, page, number, 6, own, END_PAGE)?);
         }
         Ok(found)
+    }
+
+    /// Pages that begin between the numbers of one fingerprint are of no store that forgets.
+    #[test]
+    fn segments_begin_with_the_first_number_of_a_fingerprint() {
+        let space = FingerprintSpace::new(1 << 40).unwrap();
+        let ages = space.with_ages(4).unwrap();
+        assert_eq!(check(&segments(&[0, 160, 320]), ages), Ok(()));
+        assert_eq!(check(&segments(&[0, 161, 320]), space), Ok(()));
+        let fault = check(&segments(&[0, 161, 320]), ages);
+        assert!(matches!(
+            fault,
+            Err(SegmentFault::Field {
+                field: "first",
+                got: 161,
+                ..
+            })
+        ));
     }
 
     proptest! {

@@ -14,6 +14,7 @@ use crate::fingerprint::page::{self, MOST_IN_PAGE};
 use crate::page::ages::Ages;
 #[cfg(any(test, fuzzing))]
 use crate::page::ages::Remembered;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::simd::dispatch::{Baseline, run_wide};
 
@@ -113,8 +114,11 @@ impl<'a> Image<'a> {
         found
     }
 
-    /// Returns whether a page has a fingerprint that is too old, or is not whole.
+    /// Returns whether a page has a fingerprint that is too old, or is not whole, in a store that forgets.
     pub(crate) fn has_forgotten(&self, ages: Ages) -> bool {
+        if !ages.are_any() {
+            return false;
+        }
         let mut own = Vec::new();
         let mut has = |index: usize| {
             own.clear();
@@ -125,7 +129,8 @@ impl<'a> Image<'a> {
             };
             let count = own.len();
             ages.bring(base, &mut own);
-            own.len() < count
+            // After the time was set back, a page may be of a later step than all keys that come.
+            own.len() < count || base > ages.base()
         };
         (0..self.pages.len()).any(&mut has)
     }
@@ -227,6 +232,17 @@ impl<'a> Image<'a> {
             pages, generation, ..
         } = self.segment;
         fences::read(self.binding, pages, first, generation, range, page).map(drop)
+    }
+
+    /// Checks that no page begins between the numbers of a fingerprint. The fences were checked before.
+    pub(crate) fn check_first_numbers(&self, space: FingerprintSpace) -> Result<(), SegmentFault> {
+        let mut fences = (0..self.pages.len()).map(|index| self.fence(index));
+        match fences.all(|fence| space.first_of(fence) == fence) {
+            true => Ok(()),
+            false => Err(SegmentFault::Fences {
+                number: self.segment.first_fence_page(),
+            }),
+        }
     }
 
     fn fence(&self, index: usize) -> u64 {

@@ -139,7 +139,14 @@ impl SegmentPages {
         let Segment {
             pages, generation, ..
         } = *segment;
-        fences::read(self.binding, pages, first, generation, range, page)
+        let fences = fences::read(self.binding, pages, first, generation, range, page)?;
+        match fences
+            .iter()
+            .all(|fence| self.space.first_of(*fence) == *fence)
+        {
+            true => Ok(fences),
+            false => Err(SegmentFault::Fences { number: first }),
+        }
     }
 
     /// Checks a page whose range begins with a fence. Returns whether its front is short.

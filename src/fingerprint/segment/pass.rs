@@ -236,11 +236,12 @@ impl<'a, I: PassIo> Pass<'a, I> {
                 expected: "as many bytes as its pages have",
                 got: bytes.len() as u64,
             });
+        let ages = self.io.ages();
         if self.io.salvages()
             && let Ok(image) = &image
         {
-            match image.is_whole() {
-                true if parts <= 1 && self.is_idle() => {
+            match image.is_whole() && image.check_first_numbers(self.space).is_ok() {
+                true if parts <= 1 && self.is_idle() && !image.has_forgotten(ages) => {
                     if self.io.notes_all() {
                         self.note_kept(Some(image));
                     }
@@ -251,9 +252,12 @@ impl<'a, I: PassIo> Pass<'a, I> {
                 false => return self.salvage(image, own, parts > 1),
             }
         }
-        let image = image.and_then(|image| image.check_fences().map(|()| image));
+        let image = image.and_then(|image| {
+            image.check_fences()?;
+            image.check_first_numbers(self.space)?;
+            Ok(image)
+        });
         let image = image.map_err(|fault| self.io.fault(fault))?;
-        let ages = self.io.ages();
         if ages.are_any() && parts <= 1 && self.is_idle() && !image.has_forgotten(ages) {
             if self.io.notes_all() {
                 self.note_kept(Some(&image));

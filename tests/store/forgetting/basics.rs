@@ -3,13 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use everseen::{CreateOptions, Error, Kind, Merge, OpenOptions, Store, apply_delta};
+use everseen::{CreateOptions, Error, Kind, Merge, OnDamage, OpenOptions, Store, apply_delta};
 
-use super::{STEP, STEPS, WINDOW, at, forgetting};
+use super::{BEGIN, STEP, STEPS, WINDOW, at, forgetting};
 use crate::support::files::{image, place, small};
 use crate::support::numbers::key;
-
-const BEGIN: u64 = 1_700_000_000_000;
 
 #[test]
 fn a_key_is_seen_for_the_window_and_a_step_at_most() {
@@ -94,6 +92,13 @@ fn time_is_the_store_s_and_never_runs_backwards() {
 /// Nothing in a store that rests grows old by another number, however long it rests.
 #[test]
 fn a_store_that_rests_forgets_all_once() {
+    for on_damage in [OnDamage::Error, OnDamage::NeverSeen] {
+        forgets_all_once(on_damage);
+    }
+}
+
+fn forgets_all_once(on_damage: OnDamage) {
+    let forgetting = |clock| forgetting(clock).on_damage(on_damage);
     let (_folder, path) = place();
     let store = forgetting(BEGIN).create(&path).unwrap();
     let keys: Vec<u64> = (0..5000).map(key).collect();
@@ -118,8 +123,15 @@ fn a_store_that_rests_forgets_all_once() {
 /// Room for keys comes back as they are forgotten.
 #[test]
 fn a_full_store_takes_keys_again_once_others_are_forgotten() {
+    for on_damage in [OnDamage::Error, OnDamage::NeverSeen] {
+        takes_keys_again(on_damage);
+    }
+}
+
+fn takes_keys_again(on_damage: OnDamage) {
     let (_folder, path) = place();
-    let store = forgetting(BEGIN).capacity(1000).create(&path).unwrap();
+    let options = forgetting(BEGIN).capacity(1000).on_damage(on_damage);
+    let store = options.create(&path).unwrap();
     let mut clock = BEGIN;
     for round in 0..4 {
         let keys: Vec<u64> = (round * 1000..(round + 1) * 1000).map(key).collect();
@@ -205,6 +217,8 @@ fn windows_that_can_t_be_are_refused() {
         options().forget_after(WINDOW).kind(Kind::Bloom),
         "forget_after",
     );
+    let measured = options().forget_after(WINDOW).measured(true);
+    refused(measured, "measured");
     let narrow = options().forget_after(WINDOW).capacity(1 << 40).fpr(1e-6);
     refused(narrow, "forget_steps");
     // A limit that is not asked for leaves room for ages.

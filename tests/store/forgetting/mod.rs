@@ -2,6 +2,7 @@
 
 mod basics;
 mod model;
+mod wrong_clocks;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +14,8 @@ use crate::support::files::small;
 const STEP: u64 = 4000;
 const STEPS: u64 = 15;
 const WINDOW: Duration = Duration::from_millis(STEP * STEPS);
+
+const BEGIN: u64 = 1_700_000_000_000;
 
 /// A time of a simulated clock, in milliseconds.
 fn at(clock: u64) -> SystemTime {

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The seconds from 1970 to the year 10000. So many milliseconds had passed in 1978, and who means those gives a larger number.
+const END_OF_YEARS: Duration = Duration::from_secs(253_402_300_800);
+
 /// Parses a time since 1970.
 pub fn time(text: &str) -> Result<SystemTime, String> {
     let parsed = match text
@@ -11,6 +14,9 @@ pub fn time(text: &str) -> Result<SystemTime, String> {
         true => seconds(text),
         false => date_and_time(text),
     };
+    if parsed.is_some_and(|passed| passed >= END_OF_YEARS) {
+        return Err("expected a time before the year 10000: seconds, not milliseconds".to_owned());
+    }
     parsed
         .and_then(|passed| UNIX_EPOCH.checked_add(passed))
         .ok_or_else(|| {
@@ -140,9 +146,21 @@ mod tests {
             "2026-11-27T13:30:00",
             "2026-11-27T13:30:00+1",
             "yesterday",
+            "253402300800",
+            "1795786200000",
         ] {
             assert_eq!(milliseconds(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn milliseconds_are_told_from_seconds() {
+        let refused = time("1795786200000").unwrap_err();
+        assert!(refused.ends_with("seconds, not milliseconds"), "{refused}");
+        assert_eq!(
+            milliseconds("253402300799"),
+            milliseconds("9999-12-31T23:59:59Z")
+        );
     }
 
     /// The twin tells dates from days.

@@ -100,6 +100,94 @@ fn a_store_that_exists_is_not_another_one() {
     union.expect_error("forgets keys");
 }
 
+/// Commands that accept no line need no new time, and go by that of the lines.
+#[test]
+fn a_store_of_the_past_stays_what_it_is() {
+    let lab = Lab::new();
+    let dedup = |at: &str, lines: &[u8]| {
+        let args = ["dedup", "-q", "--forget-after", "30d", "--at", at, "s"];
+        lab.run_on(&args, lines).expect(0)
+    };
+    assert_eq!(dedup("2024-01-01", b"a\nb\nc\n"), b"a\nb\nc\n");
+    assert_eq!(dedup("2024-01-10", b"d\n"), b"d\n");
+    lab.run_on(&["remove", "-q", "s"], b"a\n").expect(0);
+    lab.run_on(&["exempt", "-q", "s"], b"b\n").expect(0);
+    lab.run(&["checkpoint", "s"]).expect(0);
+    lab.run(&["checkpoint", "--full", "s"]).expect(0);
+    lab.run(&["repair", "s"]).expect(0);
+    let check = |at: &str| {
+        let args = ["check", "--at", at, "s"];
+        lab.run_on(&args, b"a\nb\nc\nd\n")
+    };
+    assert_eq!(check("2024-01-20").expect(0), b"c\nd\n");
+    assert_eq!(check("2024-02-04").expect(0), b"d\n");
+    check("2025-01-01").expect(1);
+    let info = |at: &str| json(&lab.run(&["info", "--json", "--at", at, "s"]).expect(0));
+    assert_eq!(info("1970-01-01")["forgetting"]["now"], 1_704_844_800.0);
+    assert_eq!(info("2024-02-04")["forgetting"]["now"], 1_707_004_800.0);
+    lab.run(&["checkpoint", "--at", "2024-02-04", "s"])
+        .expect(0);
+    assert_eq!(info("1970-01-01")["keys"], 1);
+    lab.run_on(&["dedup", "-q", "keeps"], b"a\n").expect(0);
+    for command in ["remove", "exempt", "checkpoint", "check", "info"] {
+        lab.run(&[command, "--at", "2024-01-01", "keeps"])
+            .expect_error("keeps keys for ever; only stores that forget can");
+    }
+}
+
+#[test]
+fn a_time_without_a_window_creates_no_store() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "--at", "2024-01-01", "s"], b"a\n")
+        .expect_error("a new one keeps its lines for ever without --forget-after");
+    assert!(!lab.path("s").exists());
+    lab.run(&["create", "s", "--forget-after", "30d"]).expect(0);
+    let milliseconds = ["add", "--at", "1795786200000", "s"];
+    let told = lab.run(&milliseconds).err;
+    assert!(told.contains("seconds, not milliseconds"), "{told}");
+}
+
+#[test]
+fn a_wrong_time_is_set_back() {
+    let lab = Lab::new();
+    let dedup = |at: &str, lines: &[u8]| {
+        let args = ["dedup", "-q", "--forget-after", "30d", "--at", at, "s"];
+        lab.run_on(&args, lines).expect(0)
+    };
+    assert_eq!(dedup("2099-01-01", b"a\n"), b"a\n");
+    lab.run(&["repair", "--set-clock", "2026-01-01", "s"])
+        .expect(0);
+    assert_eq!(dedup("2026-01-30", b"a\nb\n"), b"b\n");
+    assert_eq!(dedup("2026-02-03", b"a\nb\n"), b"a\n");
+}
+
+#[test]
+fn a_time_that_does_not_fit_the_store_is_told() {
+    let lab = Lab::new();
+    let add = |at: &str| {
+        // Each time has a line of its own, by which it is recorded.
+        let lines = format!("a\n{at}\n");
+        let added = lab.run_on(&["add", "--at", at, "s"], lines.as_bytes());
+        assert_eq!(added.code, Some(0), "{}", added.err);
+        added.err
+    };
+    lab.run(&["create", "s", "--forget-after", "30d"]).expect(0);
+    assert_eq!(add("2026-01-01"), "");
+    assert_eq!(add("2026-01-20"), "");
+    let told = add("2026-01-01");
+    assert!(
+        told.contains("it is 2026-01-20 00:00:00 UTC in s already"),
+        "{told}"
+    );
+    let told = add("2062-01-01");
+    let all = "s forgets all of 3 keys: its latest is of 2026-01-20 00:00:00 UTC, and now it is 2062-01-01";
+    assert!(told.contains(all), "{told}");
+    let told = lab
+        .run_on(&["add", "-q", "--at", "2099-01-01", "s"], b"a\n")
+        .err;
+    assert_eq!(told, "");
+}
+
 /// A run that is killed and repeated loses no line, and forgets none sooner than others.
 #[test]
 fn a_kill_makes_no_line_older_or_younger() {

@@ -1,0 +1,47 @@
+//! Setting the time of a store that a wrong clock has put forward.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::config::open_options::OpenOptions;
+use crate::engine::open::handle::open_inside;
+use crate::engine::write::Writer;
+use crate::error::{Error, Result};
+use crate::file::Superblock;
+use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
+use crate::shm::place::Place;
+use crate::shm::store_clock::milliseconds;
+use crate::storefile::meta::identify;
+use crate::storefile::store_file::write_superblock;
+
+/// Makes a time that of a store that forgets and that no handle has open, though it may have recorded a later one. No log is
+/// left. What came later than this time has come at it from here on.
+///
+/// If this is interrupted, it can be repeated.
+pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) -> Result<()> {
+    let place = &Place::of_existing(path)?;
+    let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
+    let place = &place.with_owner(Some(gate.state.owner))?;
+    let locks = gate.locks(place, Intention::Write)?;
+    drop(PresenceLock::alone(&locks)?.ok_or_else(|| locked(place))?);
+    let (file, meta) = identify(options, place, true)?;
+    let window = meta.header.window.ok_or_else(|| Error::NeverForgets {
+        path: place.to_path_buf(),
+        action: "set their time",
+    })?;
+    // A step before, so that the checkpoint that follows counts all ages anew.
+    let step = window.milliseconds().div_ceil(window.steps().into());
+    let superblock = Superblock {
+        sequence: meta.superblock.sequence + 1,
+        clock: milliseconds(time).saturating_sub(step),
+        ..meta.superblock
+    };
+    write_superblock(&*file, place, &meta.header, &superblock)?;
+    let options = options.clone().clock(time).background(false);
+    let store = open_inside(&options, place, &gate)?;
+    // Closing needs the open/close lock.
+    drop(gate);
+    Writer::of(&store).checkpoint()?;
+    store.close()?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Clocks that are wrong, and what is done against them.
+
+use std::path::Path;
+
+use everseen::{Error, OnDamage, OpenOptions};
+
+use super::{BEGIN, STEP, STEPS, at, forgetting};
+use crate::support::files::{image, place, small};
+use crate::support::numbers::key;
+
+/// Decades ahead.
+const WRONG: u64 = BEGIN + 75 * 365 * 86_400_000;
+
+/// Neither after a kill nor in order.
+#[test]
+fn a_wrong_clock_does_no_harm_before_something_is_accepted() {
+    let (_folder, path) = place();
+    let keys: Vec<u64> = (0..1000).map(key).collect();
+    let open = |clock, path: &Path| forgetting(clock).transactional(true).open(path).unwrap();
+    let options = forgetting(BEGIN).transactional(true);
+    let store = options.create(&path).unwrap();
+    store.insert_batch(&keys).unwrap();
+    store.commit().unwrap();
+    store.close().unwrap();
+    let store = open(WRONG, &path);
+    assert!(store.insert("dropped").unwrap());
+    let (_copy, killed) = image(&path);
+    store.close().unwrap();
+    for path in [path, killed] {
+        let store = open(BEGIN + STEP, &path);
+        assert!(!store.contains_batch(&keys).unwrap().contains(&false));
+        assert!(store.insert("key").unwrap());
+        store.commit().unwrap();
+        let now = store.stats().unwrap().forgetting.unwrap().now;
+        assert_eq!(now, at(BEGIN + STEP));
+        store.close().unwrap();
+        let store = open(BEGIN + (STEPS + 1) * STEP, &path);
+        assert!(store.contains("key").unwrap());
+        store.advance_to(at(BEGIN + (STEPS + 2) * STEP)).unwrap();
+        assert!(!store.contains("key").unwrap());
+        assert!(store.verify().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_look_up_tells_nobody_of_its_time() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    assert!(store.insert("key").unwrap());
+    let ahead = forgetting(WRONG).open(&path).unwrap();
+    assert!(!ahead.contains("key").unwrap());
+    assert!(store.contains("key").unwrap());
+    assert!(ahead.insert("other").unwrap());
+    assert!(!store.contains("key").unwrap());
+}
+
+/// What came by the wrong clock is forgotten a window after the time that was set.
+#[test]
+fn a_repair_sets_the_time_back() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store.insert("key").unwrap();
+    store.close().unwrap();
+    let late: Vec<u64> = (0..3000).map(key).collect();
+    let store = forgetting(WRONG).open(&path).unwrap();
+    assert!(store.insert_batch(&late).unwrap().iter().all(|new| *new));
+    store.close().unwrap();
+    let store = forgetting(BEGIN).open(&path).unwrap();
+    let now = store.stats().unwrap().forgetting.unwrap().now;
+    assert_eq!(now, at(WRONG));
+    store.close().unwrap();
+    let clock = |clock| OpenOptions::new().clock(at(clock));
+    let report = everseen::repair(&path, OnDamage::NeverSeen, &clock(BEGIN + STEP)).unwrap();
+    assert!(report.is_whole());
+    let store = forgetting(BEGIN).open(&path).unwrap();
+    let now = store.stats().unwrap().forgetting.unwrap().now;
+    assert_eq!(now, at(BEGIN + STEP));
+    assert!(!store.contains_batch(&late).unwrap().contains(&false));
+    store.advance_to(at(BEGIN + (STEPS + 1) * STEP)).unwrap();
+    assert!(!store.contains_batch(&late).unwrap().contains(&false));
+    store.advance_to(at(BEGIN + (STEPS + 2) * STEP)).unwrap();
+    assert!(!store.contains_batch(&late).unwrap().contains(&true));
+    assert!(store.verify().unwrap().is_ok());
+    let (_other, keeps) = place();
+    small()
+        .capacity(10)
+        .create(&keeps)
+        .unwrap()
+        .close()
+        .unwrap();
+    let refused = everseen::repair(&keeps, OnDamage::NeverSeen, &clock(BEGIN));
+    assert!(matches!(refused, Err(Error::NeverForgets { .. })));
+}
+
+/// A repair accepts no key, and so forgets none.
+#[test]
+fn a_repair_goes_by_the_time_that_is_recorded() {
+    let (_folder, path) = place();
+    let keys: Vec<u64> = (0..3000).map(key).collect();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store.insert_batch(&keys).unwrap();
+    store.close().unwrap();
+    everseen::repair(&path, OnDamage::NeverSeen, &OpenOptions::new()).unwrap();
+    let store = forgetting(BEGIN).open(&path).unwrap();
+    assert!(!store.contains_batch(&keys).unwrap().contains(&false));
+}
+
+/// In one log, of a buffer that others can write to. The key below has the age of before.
+#[test]
+fn a_key_that_went_and_came_again_is_young() {
+    let (_folder, path) = place();
+    let keys: Vec<u64> = (0..5000).map(key).collect();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    store.insert_batch(&keys).unwrap();
+    store.checkpoint().unwrap();
+    store.advance_to(at(BEGIN + 5 * STEP)).unwrap();
+    assert!(!store.remove_batch(&keys).unwrap().contains(&false));
+    assert!(!store.insert_batch(&keys).unwrap().contains(&false));
+    store.checkpoint().unwrap();
+    store.advance_to(at(BEGIN + (STEPS + 5) * STEP)).unwrap();
+    assert!(!store.contains_batch(&keys).unwrap().contains(&false));
+    store.advance_to(at(BEGIN + (STEPS + 6) * STEP)).unwrap();
+    assert!(!store.contains_batch(&keys).unwrap().contains(&true));
+}
+
+/// So many that pages are listed whole.
+#[test]
+fn many_keys_are_looked_up_by_their_ages() {
+    const EACH: u64 = 40_000;
+    let (_folder, path) = place();
+    let keys: Vec<u64> = (0..2 * EACH).map(key).collect();
+    let store = forgetting(BEGIN).create(&path).unwrap();
+    let (old, new) = keys.split_at(EACH as usize);
+    store.insert_batch(old).unwrap();
+    store.advance_to(at(BEGIN + 5 * STEP)).unwrap();
+    store.insert_batch(new).unwrap();
+    store.checkpoint().unwrap();
+    for (passed, old_there, new_there) in [(0, true, true), (1, false, true), (6, false, false)] {
+        let clock = BEGIN + (STEPS + passed) * STEP;
+        store.advance_to(at(clock)).unwrap();
+        let found = store.contains_batch(&keys).unwrap();
+        let (old, new) = found.split_at(EACH as usize);
+        assert!(old.iter().all(|there| *there == old_there), "{passed}");
+        assert!(new.iter().all(|there| *there == new_there), "{passed}");
+    }
+}
