@@ -144,8 +144,8 @@ impl OpenOptions {
     /// for a [`Kind::Fingerprint`](crate::Kind::Fingerprint) 12 to 16 bytes.
     ///
     /// By default, a handle that fills a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint) with one buffer after another also keeps a filter of
-    /// absent keys in memory, with 3 to 12 bits for each key: at most a sixteenth of the memory that the process may have, and
-    /// an eighth of what is available. With a size that is set here there is none.
+    /// absent keys in memory, with 3 to 12 bits for each key: at most an eighth of the memory that the process may have, and
+    /// a fourth of what is available. With a size that is set here there is none.
     ///
     /// A handle that looks many keys up in a store of several [runs](crate::Store::checkpoint_full) keeps a filter of the younger ones:
     /// 6 to 16 bits for each of their keys, a sixth of all or so. With a size that is set here it takes at most a quarter of
@@ -230,7 +230,7 @@ impl OpenOptions {
 
     /// Tells a store that [forgets](crate::CreateOptions::forget_after) what time it is, for replays of logs and for tests.
     /// Time then stands still for this handle until [`Store::advance_to`](crate::Store::advance_to) moves it on, or another
-    /// handle's is later. By default it is that of the system's clock at opening, and goes on by one that nobody sets.
+    /// handle's is later. By default it is that of the system's clock at opening, and then follows one that can't be set.
     ///
     /// A store's time never runs backwards: if its keys are of later times, this one has no effect.
     #[must_use]

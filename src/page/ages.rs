@@ -2,7 +2,7 @@
 //!
 //! Time is counted in *steps*, so many in a window. A list of such a store holds numbers: fingerprints, each with its age in
 //! the lowest bits. A page says from which step its ages are counted back, so that nothing in a store that rests grows old
-//! by another number: only what writes a page again counts its ages anew.
+//! by another number: only what writes a page again gives it a new base.
 
 use crate::sys::simd::lanes::Lanes;
 

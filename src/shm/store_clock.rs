@@ -1,7 +1,7 @@
 //! The time of a store that forgets.
 //!
 //! Time is the store's, and never runs backwards: it is the latest that any handle knows or that a log or superblock has
-//! recorded. A handle takes the wall clock once, and goes on by a clock that nobody sets. One that was given a time stands
+//! recorded. A handle takes the wall clock once, and then follows a clock that can't be set. One that was given a time stands
 //! still until it is told of another.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct StoreClock {
 /// Where a handle has its time from.
 #[derive(Debug)]
 enum OwnTime {
-    /// The wall clock when the handle was opened, and what the clock that nobody sets showed then.
+    /// The wall clock when the handle was opened, and what the clock that can't be set showed then.
     Wall { opened: u64, start: Duration },
     /// What the caller said at opening.
     Told(u64),
@@ -69,7 +69,7 @@ impl StoreClock {
         own.max(least).max(self.shared.clock()).min(MOST_CLOCK)
     }
 
-    /// Returns the time at which a log begins, and tells others. A mere look-up tells nobody of its time.
+    /// Returns the time at which a log begins, and tells others. A mere look-up keeps its time to itself.
     pub(crate) fn tell(&self) -> u64 {
         let now = self.now();
         // Within a step it makes no difference, and the word lies in a line that all handles read.
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((late.now(), late.remembered_since()), (300_000, 285));
         assert!(late.is_over(299_999) && !late.is_over(300_000));
         assert!(late.is_current(300_000) && !late.is_current(301_000));
-        // One that only reads tells nobody.
+        // One that only reads keeps it to itself.
         let next = clock(None, false);
         next.advance_to(at(1 << 33));
         let reader = clock(Some(at(400)), false);

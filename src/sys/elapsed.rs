@@ -1,4 +1,4 @@
-//! Time that goes on whatever anybody sets.
+//! A clock that can't be set.
 
 use std::time::Duration;
 

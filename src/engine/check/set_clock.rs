@@ -29,7 +29,7 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
         path: place.to_path_buf(),
         action: "set their time",
     })?;
-    // A step before, so that the checkpoint that follows counts all ages anew.
+    // A step before, so that the checkpoint that follows gives all pages a new base.
     let step = window.milliseconds().div_ceil(window.steps().into());
     let superblock = Superblock {
         sequence: meta.superblock.sequence + 1,

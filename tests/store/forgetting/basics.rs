@@ -168,7 +168,7 @@ fn a_steady_stream_takes_steady_room() {
     assert!(store.verify().unwrap().is_ok());
 }
 
-/// Each session writes all segments anew, beside the old ones, and closes the file small again.
+/// Each session writes all segments again, beside the old ones, and closes the file small again.
 #[test]
 fn sessions_of_a_steady_stream_close_a_small_file() {
     const EACH: u64 = 4000;

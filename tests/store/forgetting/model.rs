@@ -241,7 +241,7 @@ impl World {
         self.open_all();
     }
 
-    /// Nobody has the store open for some time.
+    /// No handle is open for some time.
     fn pause(&mut self) {
         self.model.clock += match self.random.below(4) {
             0 => self.random.below(2 * STEPS * STEP),

@@ -43,7 +43,7 @@ fn a_wrong_clock_does_no_harm_before_something_is_accepted() {
 }
 
 #[test]
-fn a_look_up_tells_nobody_of_its_time() {
+fn a_look_up_keeps_its_time_to_itself() {
     let (_folder, path) = place();
     let store = forgetting(BEGIN).create(&path).unwrap();
     assert!(store.insert("key").unwrap());

@@ -75,7 +75,7 @@ fn no_power_cut_takes_what_a_store_of_fingerprints_promised() {
     expect_none(IMAGES, true, false);
 }
 
-/// Steps pass in it, so that logs are closed by time and ages are counted anew.
+/// Steps pass in it, so that logs are closed by time and pages get a new base.
 #[test]
 fn no_power_cut_takes_what_a_store_that_forgets_promised() {
     expect_none(IMAGES, true, true);
