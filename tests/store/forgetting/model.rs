@@ -261,10 +261,10 @@ fn run(seed: u64, kind: Way, steps: u64) {
     }
 }
 
-/// Some runs of each way to use a store; with EVERSEEN_ALL=1, many.
+/// Some runs of each way to use a store; with EVERSEEN_ALL=1, more. EVERSEEN_SEED begins elsewhere.
 fn run_all(transactional: bool) {
     let all = std::env::var("EVERSEEN_ALL").is_ok_and(|value| value == "1");
-    let (seeds, steps) = if all { (200, 3000) } else { (2, 1200) };
+    let (seeds, steps) = if all { (6, 3000) } else { (2, 1200) };
     let begin = std::env::var("EVERSEEN_SEED").map_or(0, |seed| seed.parse().unwrap());
     for (handles, background) in [(3, false), (3, true), (1, false), (1, true)] {
         let kind = Way {
