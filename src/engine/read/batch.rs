@@ -116,11 +116,12 @@ impl Reader<'_> {
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
         let mut order = LookupOrder::of(keys, self.hints.residency.asks());
         let is_sorted = self.hints.residency.is_likely() && filter.lists_pages(&order);
-        let begun = Instant::now();
+        let mut ordering = Duration::ZERO;
         if is_sorted {
+            let begun = Instant::now();
             order.sort();
+            ordering = begun.elapsed();
         }
-        let ordering = begun.elapsed();
         let lookup = PartLookup {
             reader: self,
             order: &order,

@@ -94,13 +94,7 @@ impl<'a> Undecided<'a> {
                 count += 1;
             }
         }
-        let mut found = [None; AT_ONCE];
-        look(
-            list,
-            map,
-            (&asked[..count], self.order),
-            &mut found[..count],
-        );
+        let found = self.find(list, map, &asked[..count]);
         for (turn, found) in turns[..count].iter().zip(found) {
             let turn = usize::from(*turn);
             if found != Some(false) {
@@ -118,6 +112,13 @@ impl<'a> Undecided<'a> {
         self.count = kept;
     }
 
+    /// Returns the answers of a list for some of them, in their order.
+    fn find(&self, list: &SegmentPages, map: &Map, asked: &[u64]) -> [Option<bool>; AT_ONCE] {
+        let mut found = [None; AT_ONCE];
+        look(list, map, (asked, self.order), &mut found[..asked.len()]);
+        found
+    }
+
     /// Looks for the rest in the oldest run, which decides.
     pub(super) fn ask_last(self, list: &SegmentPages, map: &Map) {
         if self.decided == 0 {
@@ -129,13 +130,7 @@ impl<'a> Undecided<'a> {
             asked[count] = *hash;
             count += usize::from(!is_decided);
         }
-        let mut found = [None; AT_ONCE];
-        look(
-            list,
-            map,
-            (&asked[..count], self.order),
-            &mut found[..count],
-        );
+        let found = self.find(list, map, &asked[..count]);
         let mut found = found[..count].iter();
         for (answer, is_decided) in self.answers.iter_mut().zip(&self.is_decided) {
             if !is_decided && let Some(found) = found.next() {

@@ -1,4 +1,4 @@
-//! Stores that forget: windows of time, and who is told what when.
+//! Stores that forget: windows of time, and what each handle answers at which time.
 
 mod basics;
 mod model;

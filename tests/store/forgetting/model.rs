@@ -16,7 +16,7 @@ const KEYS: u64 = 3000;
 /// When a store is made: some time in the middle of a step.
 const BEGIN: u64 = 1_700_000_001_234;
 
-/// What a store is said to know: of each key the step in which it was accepted, and who has claimed it since.
+/// What a store should know: of each key the step in which it was accepted, and the handle that has claimed it since.
 #[derive(Default)]
 struct Model {
     clock: u64,
