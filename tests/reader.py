@@ -287,10 +287,10 @@ class Run(Directory):
         super().__init__(data[:32] + struct.pack("<Q", keys) + data[48:72], sequence, generation)
         require(self.segments, "run: segments")
         self.came, self.went = came, went
-        self.begin, begun_with, arrived, reserved = struct.unpack("<QQQQ", data[72:])
+        self.begin, begun_with, arrived, self.below_until = struct.unpack("<QQQQ", data[72:])
         require(begun_with == 0 or begun_with >= keys, "run: begun_with")
         require(begun_with or not arrived, "run: arrived")
-        require(reserved == 0, "run: reserved")
+        require(self.below_until == 0, "run: below_until")
 
 
 class Section:

@@ -5,6 +5,7 @@ use super::layout::first_shared;
 use super::superblock_parts::{wrong, wrong_field};
 use super::{Superblock, SuperblockFault};
 use crate::codec::{Decoder, Encoder};
+use crate::page::ages::MOST_STEP;
 use crate::page::fingerprint_space::FingerprintSpace;
 
 /// The most runs above the oldest one.
@@ -18,6 +19,9 @@ pub(super) const MOST_TABLE_BYTES: usize = TABLE_FRONT_BYTES + MOST_RUNS * RUN_B
 
 /// A run above the oldest one. Its segments are of two lists: the fingerprints that came, which no run below has, and those
 /// that went, which the runs below have. No fingerprint is in both.
+///
+/// In a store that forgets, an entry says nothing of the runs below: what came may be there with an older age, and what went
+/// need not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     /// The directory of both lists. Its `keys` are all entries that count.
@@ -30,6 +34,8 @@ pub(crate) struct Run {
     pub(crate) begun_with: u64,
     /// The keys that checkpoints have brought since then.
     pub(crate) arrived: u64,
+    /// Only in a store that forgets: no key and no removal in the runs below is of a later step.
+    pub(crate) below_until: u64,
 }
 
 /// How far a run has drained into the one below.
@@ -93,7 +99,7 @@ impl Run {
             .u64(self.begin)
             .u64(self.begun_with)
             .u64(self.arrived)
-            .u64(0);
+            .u64(self.below_until);
     }
 
     /// Decodes a run of a superblock of this sequence; `generation` is the highest that its directory's pages may have.
@@ -120,14 +126,14 @@ impl Run {
             begin: input.u64()?,
             begun_with: input.u64()?,
             arrived: input.u64()?,
+            below_until: input.u64()?,
         };
-        let reserved = input.u64()?;
         let checked = directory.check(sequence, generation);
-        let checked = checked.and_then(|()| run.check(reserved));
+        let checked = checked.and_then(|()| run.check());
         Some(checked.map(|()| run))
     }
 
-    fn check(&self, reserved: u64) -> Result<(), SuperblockFault> {
+    fn check(&self) -> Result<(), SuperblockFault> {
         if self.directory.segments == 0 {
             return wrong_field("segments", "some in a run", 0);
         }
@@ -138,10 +144,7 @@ impl Run {
         if self.begun_with == 0 && self.arrived != 0 {
             return wrong_field("arrived", "0 without a drain", self.arrived);
         }
-        match reserved {
-            0 => Ok(()),
-            _ => wrong_field("reserved", "0", reserved),
-        }
+        Ok(())
     }
 }
 
@@ -152,9 +155,28 @@ pub(crate) struct RunTable {
     pub(crate) set_version: u64,
     /// The oldest first.
     pub(crate) runs: Vec<Run>,
+    /// Whether the store forgets, so that an entry says nothing of the runs below.
+    pub(crate) forgets: bool,
 }
 
 impl RunTable {
+    /// Checks the steps of a store that forgets.
+    fn check_steps(&self) -> Result<(), SuperblockFault> {
+        let most = if self.forgets { MOST_STEP } else { 0 };
+        let steps = self.runs.iter().map(|run| run.below_until);
+        let (expected, rises) = match self.forgets {
+            true => (
+                "a step, not below that of the run before",
+                steps.clone().is_sorted(),
+            ),
+            false => ("0 in a store that does not forget", true),
+        };
+        match steps.clone().find(|step| *step > most) {
+            None if rises => Ok(()),
+            found => wrong_field("below_until", expected, found.or(steps.last()).unwrap_or(0)),
+        }
+    }
+
     pub(super) fn encode(&self, out: &mut Encoder<'_>) {
         // One more would not be read, and none has no table.
         assert!((1..=MOST_RUNS).contains(&self.runs.len()));
@@ -168,6 +190,7 @@ impl RunTable {
     pub(super) fn decode(
         input: &mut Decoder<'_>,
         (sequence, generation): (u64, u64),
+        forgets: bool,
     ) -> Option<Result<Self, SuperblockFault>> {
         let count = input.u32()?;
         let reserved = input.u32()?;
@@ -185,7 +208,11 @@ impl RunTable {
                 Err(fault) => return Some(Err(fault)),
             }
         }
-        Some(Ok(Self { set_version, runs }))
+        Some(Ok(Self {
+            set_version,
+            runs,
+            forgets,
+        }))
     }
 }
 
@@ -216,10 +243,19 @@ impl Superblock {
         (&self.directory, &self.runs) == (&other.directory, &other.runs)
     }
 
-    /// Returns how many fingerprints the runs have together; `None` if more went than there were.
+    /// Returns whether several runs may have the same fingerprint, so that their sum is an upper bound.
+    pub(crate) fn may_count_twice(&self) -> bool {
+        self.runs.as_ref().is_some_and(|table| table.forgets)
+    }
+
+    /// Returns how many fingerprints the runs have together, in a store that forgets at most; `None` if more went than there
+    /// were.
     pub(super) fn sum_of_runs(&self) -> Option<u64> {
         let oldest = self.directory.map_or(0, |directory| directory.keys);
         let mut runs = self.runs().iter();
+        if self.may_count_twice() {
+            return runs.try_fold(oldest, |sum, run| sum.checked_add(run.came()));
+        }
         runs.try_fold(oldest, |sum, run| {
             sum.checked_sub(run.went)?.checked_add(run.came())
         })
@@ -244,6 +280,7 @@ impl Superblock {
         if let Some(run) = table.runs.iter().find(|run| run.begin >= count) {
             return wrong_field("begin", "below the number of fingerprints", run.begin);
         }
+        table.check_steps()?;
         if let Some(page) = first_shared(self.named()) {
             let expected = "apart from all else that is named";
             return wrong_field("directory_page", expected, page);
@@ -277,6 +314,7 @@ mod tests {
             begin: 77,
             begun_with: 1200,
             arrived: 9,
+            below_until: 0,
         }
     }
 
@@ -284,6 +322,7 @@ mod tests {
         RunTable {
             set_version: 8,
             runs: vec![run(1), run(2)],
+            forgets: false,
         }
     }
 
@@ -294,7 +333,7 @@ mod tests {
     }
 
     fn decoded(bytes: &[u8]) -> Option<Result<RunTable, SuperblockFault>> {
-        RunTable::decode(&mut Decoder::new(bytes), (9, 6))
+        RunTable::decode(&mut Decoder::new(bytes), (9, 6), false)
     }
 
     #[test]
@@ -306,6 +345,7 @@ mod tests {
         let most = RunTable {
             set_version: 8,
             runs: (0..MOST_RUNS as u64).map(run).collect(),
+            forgets: false,
         };
         assert_eq!(bytes_of(&most).len(), MOST_TABLE_BYTES);
         assert_eq!(decoded(&bytes_of(&most)), Some(Ok(most)));
@@ -333,7 +373,6 @@ mod tests {
             (64, 7, "directory_generation"),
             (80, 999, "begun_with"),
             (80, 0, "arrived"),
-            (96, 1, "reserved"),
         ] {
             let mut bytes = bytes_of(&table());
             put_u64(&mut bytes, second + place, value);
@@ -382,6 +421,7 @@ mod tests {
             commits: Default::default(),
             moment: 0,
             clock: 0,
+            earliest: 0,
             runs: Some(table()),
         }
     }
@@ -432,6 +472,37 @@ mod tests {
             all.partly_merged = Some(5);
         };
         assert_eq!(checked(&partly), "went");
+        let later = |_: &mut Superblock, table: &mut RunTable| table.runs[1].below_until = 1;
+        assert_eq!(checked(&later), "below_until");
+    }
+
+    #[test]
+    fn an_entry_of_a_store_that_forgets_says_nothing_of_those_below() {
+        let with_steps = |steps: [u64; 2]| {
+            let mut superblock = superblock();
+            let mut table = table();
+            table.forgets = true;
+            for (run, step) in table.runs.iter_mut().zip(steps) {
+                (run.went, run.below_until) = (700, step);
+            }
+            superblock.runs = Some(table);
+            superblock
+        };
+        // More may have gone than there was.
+        assert_eq!(with_steps([3, 3]).keys(), 500 + 2 * 300);
+        let checked = |steps| with_steps(steps).check_runs(FingerprintSpace::new(1 << 20));
+        assert_eq!(checked([3, 3]), Ok(()));
+        assert_eq!(checked([3, MOST_STEP]), Ok(()));
+        for (steps, got) in [([4, 3], 3), ([0, MOST_STEP + 1], MOST_STEP + 1)] {
+            let expected = "a step, not below that of the run before";
+            let field = "below_until";
+            let fault = SuperblockFault::Field {
+                field,
+                expected,
+                got,
+            };
+            assert_eq!(checked(steps), Err(fault));
+        }
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(crate) const SUPERBLOCK_LENGTH_OFFSET: usize = 12;
 pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
-/// Bytes of the moment and of the clock, behind the writers.
-const SUPERBLOCK_END_BYTES: usize = 16;
+/// Bytes of the moment, of the clock and of the earliest step, behind the writers.
+const SUPERBLOCK_END_BYTES: usize = 24;
 /// How many sections a store has at most: exempt and lost keys, and the parts of a sample.
 const MOST_SECTIONS: usize = 2 + MOST_SAMPLE_PARTS;
 /// Bytes available for writers, whatever the number of layers and sections.
@@ -74,6 +74,8 @@ pub(crate) struct Superblock {
     /// Only in a store that forgets: the time at which the last log began whose keys are in the pages, in milliseconds since
     /// 1970. 0 if there was none yet.
     pub(crate) clock: u64,
+    /// Only in a store that forgets: no key in the pages is of an earlier step. 0 if that is not known.
+    pub(crate) earliest: u64,
     /// Only in a store of fingerprints with runs above the oldest one, whose directory is `directory`.
     pub(crate) runs: Option<RunTable>,
 }
@@ -196,6 +198,9 @@ impl Superblock {
         if self.clock != 0 {
             out.u64(self.clock);
         }
+        if self.earliest != 0 {
+            out.u64(self.earliest);
+        }
         if let Some(table) = &self.runs {
             table.encode(&mut out);
         }
@@ -302,7 +307,8 @@ impl Superblock {
             Ok(commits) => commits,
             Err(fault) => return Some(Err(fault)),
         };
-        let (moment, clock, runs) = match take_end(input, flags, newest)? {
+        let forgets = header.window.is_some();
+        let end = match take_end(input, (flags, forgets), newest)? {
             Ok(end) => end,
             Err(fault) => return Some(Err(fault)),
         };
@@ -316,9 +322,10 @@ impl Superblock {
             partly_merged,
             sections,
             commits,
-            moment,
-            clock,
-            runs,
+            moment: end.moment,
+            clock: end.clock,
+            earliest: end.earliest,
+            runs: end.runs,
         };
         let checked = superblock.check_runs(header.space());
         let checked = checked.and_then(|()| match superblock.keys() == keys {
@@ -330,10 +337,6 @@ impl Superblock {
 
     /// Checks that there is nothing that a store that forgets doesn't have.
     fn check_forgetting(&self) -> Result<(), SuperblockFault> {
-        if self.runs.is_some() {
-            let expected = "no bit 3 in a store that forgets";
-            return wrong_field("flags", expected, self.flags().into());
-        }
         match self.section(SectionKind::Sample) {
             None => Ok(()),
             Some(sample) => wrong_field("sample", "none in a store that forgets", sample.count),
@@ -349,8 +352,8 @@ impl Superblock {
                 got: 0,
             });
         }
-        if self.clock != 0 && header.window.is_none() {
-            let expected = "no bit 4 in a store that does not forget";
+        if (self.clock, self.earliest) != (0, 0) && header.window.is_none() {
+            let expected = "neither bit 4 nor 5 in a store that does not forget";
             return wrong_field("flags", expected, self.flags().into());
         }
         if header.window.is_some() {

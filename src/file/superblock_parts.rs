@@ -7,7 +7,7 @@ use super::section::MAX_SECTIONS;
 use super::{DirectoryRef, Layer, RunTable, Section, Superblock, SuperblockFault};
 use crate::codec::Decoder;
 use crate::page::Kind;
-use crate::page::ages::MOST_CLOCK;
+use crate::page::ages::{MOST_CLOCK, MOST_STEP};
 use crate::sizing::MAX_LAYERS;
 
 pub(super) const FLAG_LOG_EXPECTED: u32 = 1;
@@ -16,7 +16,9 @@ const FLAG_MOMENT: u32 = 4;
 const FLAG_RUNS: u32 = 8;
 const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
 const FLAG_CLOCK: u32 = 16;
-const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT | FLAG_RUNS | FLAG_CLOCK;
+const FLAG_EARLIEST: u32 = 32;
+const OF_FINGERPRINTS: u32 = FLAG_MOMENT | FLAG_RUNS | FLAG_CLOCK | FLAG_EARLIEST;
+const SUPERBLOCK_FLAGS: u32 = MERGING | OF_FINGERPRINTS;
 
 impl Superblock {
     pub(super) fn flags(&self) -> u32 {
@@ -26,6 +28,7 @@ impl Superblock {
             | flag(self.moment != 0, FLAG_MOMENT)
             | flag(self.runs.is_some(), FLAG_RUNS)
             | flag(self.clock != 0, FLAG_CLOCK)
+            | flag(self.earliest != 0, FLAG_EARLIEST)
     }
 }
 
@@ -54,14 +57,14 @@ fn expect_known(flags: u32) -> Result<(), SuperblockFault> {
 /// Returns whether the segments have a part of the next log already.
 fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
     let others = match kind {
-        Kind::Fingerprint => FLAG_MOMENT | FLAG_RUNS | FLAG_CLOCK,
+        Kind::Fingerprint => OF_FINGERPRINTS,
         _ => FLAG_MOMENT,
     };
     match (flags & !others, kind) {
         (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
         (MERGING, Kind::Fingerprint) => Ok(true),
         _ => {
-            let expected = "bits 0 and 2, and in a store of fingerprints 1, 3 and 4";
+            let expected = "bits 0 and 2, and in a store of fingerprints 1 and 3 to 5";
             wrong_field("flags", expected, flags.into())
         }
     }
@@ -92,13 +95,18 @@ fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
     }
 }
 
-/// What stands behind the writers: the moment, the clock, and the runs.
-type End = (u64, u64, Option<RunTable>);
+/// What stands behind the writers.
+pub(super) struct End {
+    pub(super) moment: u64,
+    pub(super) clock: u64,
+    pub(super) earliest: u64,
+    pub(super) runs: Option<RunTable>,
+}
 
-/// Takes the moment, the clock and the runs, which nothing may follow. `newest` is the highest sequence and generation.
+/// Takes what stands behind the writers, which nothing may follow. `newest` is the highest sequence and generation.
 pub(super) fn take_end(
     input: &mut Decoder<'_>,
-    flags: u32,
+    (flags, forgets): (u32, bool),
     newest: (u64, u64),
 ) -> Option<Result<End, SuperblockFault>> {
     let moment = match flags & FLAG_MOMENT {
@@ -115,15 +123,27 @@ pub(super) fn take_end(
     if flags & FLAG_CLOCK != 0 && !(1..=MOST_CLOCK).contains(&clock) {
         return wrong("clock", "1 to 2^56", clock);
     }
+    let earliest = match flags & FLAG_EARLIEST {
+        0 => 0,
+        _ => input.u64()?,
+    };
+    if flags & FLAG_EARLIEST != 0 && !(1..=MOST_STEP).contains(&earliest) {
+        return wrong("earliest", "1 to 2^55", earliest);
+    }
     let runs = match flags & FLAG_RUNS {
         0 => None,
-        _ => match RunTable::decode(input, newest)? {
+        _ => match RunTable::decode(input, newest, forgets)? {
             Ok(table) => Some(table),
             Err(fault) => return Some(Err(fault)),
         },
     };
     match input.rest_is_zero() {
-        true => Some(Ok((moment, clock, runs))),
+        true => Some(Ok(End {
+            moment,
+            clock,
+            earliest,
+            runs,
+        })),
         false => wrong("length", "the end of the last writer", u64::MAX),
     }
 }

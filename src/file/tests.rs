@@ -154,7 +154,12 @@ fn directory_before(end_page: u64, version: u64, generation: u64) -> DirectoryRe
 }
 
 /// Runs whose directories lie behind the oldest one's.
-fn runs_behind(end_page: u64, count: u64, begin: u64, version: u64) -> Option<RunTable> {
+fn runs_behind(
+    (end_page, forgets): (u64, bool),
+    count: u64,
+    begin: u64,
+    version: u64,
+) -> Option<RunTable> {
     let runs = (0..count).map(|number| Run {
         directory: DirectoryRef {
             places: [end_page + 10 * number, end_page + 10 * number + 2],
@@ -165,14 +170,20 @@ fn runs_behind(end_page: u64, count: u64, begin: u64, version: u64) -> Option<Ru
             version,
             generation: 1,
         },
-        went: 3 * number,
+        // More than there is below, where keys are forgotten.
+        went: if forgets { 50 + number } else { 3 * number },
         begin,
         begun_with: if begin > 0 { 200 } else { 0 },
         arrived: begin.min(7),
+        below_until: if forgets { version / 2 + number } else { 0 },
     });
     let set_version = version;
     let runs: Vec<Run> = runs.collect();
-    (count > 0).then_some(RunTable { set_version, runs })
+    (count > 0).then_some(RunTable {
+        set_version,
+        runs,
+        forgets,
+    })
 }
 
 /// A store that forgets has no sample.
@@ -207,7 +218,8 @@ prop_compose! {
             directory = Some(directory_before(end_page, sequence.max(1), generation));
             let count = header.space().map_or(0, FingerprintSpace::count);
             let begin = (count as f64 * cursor * 0.99) as u64;
-            runs = runs_behind(end_page, run_count, begin, sequence.max(1)).filter(|_| header.window.is_none());
+            let forgets = header.window.is_some();
+            runs = runs_behind((end_page, forgets), run_count, begin, sequence.max(1));
         } else if header.kind != Kind::Scalable {
             layers.truncate(1);
             layers[0].pages = header.bits / PAYLOAD_BITS;
@@ -233,6 +245,7 @@ prop_compose! {
             commits,
             moment,
             clock: header.window.map_or(0, |_| sequence % MOST_CLOCK),
+            earliest: header.window.map_or(0, |_| sequence % 1000),
             runs,
         };
         let mut header = header;
@@ -291,7 +304,7 @@ proptest! {
     fn a_store_that_forgets_has_one_run_and_no_sample((header, superblock) in header_and_superblock()) {
         prop_assert_eq!(superblock.check_header(&header), Ok(()));
         if header.window.is_some() {
-            let runs = runs_behind(1 << 20, 2, 0, 7);
+            let runs = runs_behind((1 << 20, false), 2, 0, 7);
             let young = Superblock { runs, ..superblock.clone() };
             prop_assert!(young.check_header(&header).is_err());
             let sections = vec![Section::empty_sample(3)];

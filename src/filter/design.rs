@@ -112,6 +112,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         commits: Commits::new(),
         moment: 0,
         clock: 0,
+        earliest: 0,
         runs: None,
     }
 }

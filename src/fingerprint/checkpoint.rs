@@ -46,8 +46,11 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) binding: Binding,
     /// How pages are written.
     pub(super) ages: Ages,
-    /// Whether a step has begun since the last checkpoint, so that keys may be too old now.
-    pub(super) has_aged: bool,
+    /// The last step of a key in the pages of before, and the first one of a key in those that are written.
+    until: u64,
+    pub(super) earliest: u64,
+    /// Whether all pages are read for what is too old now.
+    pub(super) purges: bool,
     /// The newest superblock. The other one names the same segments.
     pub(super) superblock: Superblock,
     /// The oldest run: that of the newest superblock, until something is merged with it.
@@ -56,37 +59,43 @@ pub(crate) struct FingerprintPass<'a> {
     /// The runs above it, the oldest first: those of the newest superblock, until one drains.
     pub(super) runs: Vec<Run>,
     pub(super) young: Vec<RunSegments>,
-    /// Sections that the superblock before names, or that this checkpoint has written.
+    /// Sections that the superblock before names, or that this checkpoint has written, and segments that are all forgotten.
     spared: Vec<Range<u64>>,
     pub(super) room: Mutex<FreeRoom>,
 }
 
-/// Returns how pages have ages that the checkpoint of a log writes that began at a time, and whether keys may be too old then
-/// that were not at the last checkpoint. The time is that of the log, whenever its checkpoint is done, or done again.
-fn ages_after(meta: &Meta, clock: Option<u64>) -> (Ages, bool) {
+/// Returns how pages have ages that the checkpoint of a log writes that began at a time, and the last step of a key in the pages
+/// of before. The time is that of the log, whenever its checkpoint is done, or done again.
+fn ages_after(meta: &Meta, clock: Option<u64>) -> (Ages, u64) {
     let before = meta.superblock.clock;
     let now = before.max(clock.unwrap_or(0));
     match meta.header.window {
-        Some(window) => {
-            let ages = Ages::at(window, now);
-            (ages, window.step_of(before) < ages.base())
-        }
-        None => (Ages::NONE, false),
+        Some(window) => (Ages::at(window, now), window.step_of(before)),
+        None => (Ages::NONE, 0),
     }
 }
 
+/// What a log says of the time, in a store that forgets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogTime {
+    /// When it began.
+    pub(crate) clock: Option<u64>,
+    /// Whether it was closed to drop what is forgotten.
+    pub(crate) forgets: bool,
+}
+
 impl<'a> FingerprintPass<'a> {
-    /// Reads the directories, and makes sure that nothing but these is named, so that all other room is free. `clock` is the
-    /// time of the log.
+    /// Reads the directories, and makes sure that nothing but these is named, so that all other room is free. Runs whose keys
+    /// are all forgotten are left out, unread.
     pub(crate) fn begin(
         access: PageAccess<'a>,
         (pending, held): (&'a PendingFilter, HeldFilter),
-        (meta, clock): (&Meta, Option<u64>),
+        (meta, time): (&Meta, LogTime),
         directory: DirectoryRef,
         space: FingerprintSpace,
     ) -> Result<Self> {
         let file = access.file;
-        let (ages, has_aged) = ages_after(meta, clock);
+        let (ages, until) = ages_after(meta, time.clock);
         let binding = file.header.binding();
         let mut superblock = meta.superblock.clone();
         let bound = (Some(space), binding);
@@ -109,7 +118,9 @@ impl<'a> FingerprintPass<'a> {
             space,
             binding,
             ages,
-            has_aged,
+            purges: time.forgets,
+            until,
+            earliest: superblock.earliest,
             directory,
             segments,
             runs: superblock.runs().to_vec(),
@@ -119,7 +130,42 @@ impl<'a> FingerprintPass<'a> {
             room: Mutex::new(FreeRoom::around([])),
         };
         pass.free_room()?;
+        pass.drop_forgotten();
+        if pass.purges {
+            pass.earliest = ages.earliest();
+        } else if pass.segments.is_empty() && pass.young.is_empty() {
+            pass.earliest = ages.base();
+        }
         Ok(pass)
+    }
+
+    /// Leaves out the runs below those that say that nothing below is remembered; all of them if nothing is.
+    fn drop_forgotten(&mut self) {
+        let is_over = |step: u64| self.ages.have_forgotten(step);
+        let kept = match is_over(self.until) {
+            true => self.runs.len(),
+            false => match self.runs.iter().rposition(|run| is_over(run.below_until)) {
+                Some(kept) => kept,
+                None => return,
+            },
+        };
+        // The newest superblock names them until this checkpoint is through.
+        let young = self.young.drain(..kept).flat_map(|run| run.segments);
+        let segments = std::mem::take(&mut self.segments).into_iter().chain(young);
+        self.spared.extend(segments.map(|segment| segment.extent()));
+        self.runs.drain(..kept);
+        self.directory = DirectoryRef {
+            version: self.next_sequence(),
+            generation: self.superblock.generation + 1,
+            ..DirectoryRef::empty()
+        };
+    }
+
+    /// Returns the last step of a key in the runs below one, the number of which counts from the oldest above the oldest run.
+    pub(super) fn until(&self, young: usize) -> u64 {
+        self.runs
+            .get(young)
+            .map_or(self.until, |run| run.below_until)
     }
 
     /// Makes all room free that the superblocks do not name.
@@ -206,7 +252,8 @@ impl<'a> FingerprintPass<'a> {
         }
         // What a step has published has the filter of before, not the one that was made since.
         let is_new = is_published || merged != self.segments || !self.young.is_empty();
-        if !is_new && !self.access.state.is_repairing() {
+        let rewrites = self.access.state.is_repairing() && !merged.is_empty();
+        if !is_new && !rewrites {
             return Ok(Some((self.directory, None)));
         }
         let directory = self.write_directory(&merged, merge.generation)?;
@@ -224,10 +271,13 @@ impl<'a> FingerprintPass<'a> {
         negative_filter: Option<Arc<NegativeFilter>>,
     ) -> Result<()> {
         // The step took what the younger runs have below here.
-        let runs = self.runs_from(begin)?;
+        let table = self.runs_from(begin)?;
+        let runs = table
+            .as_ref()
+            .map_or(Vec::new(), |table| table.runs.clone());
         let directory = self.write_directory(&segments, generation)?;
         let superblock = Superblock {
-            runs,
+            runs: table,
             sequence: self.next_sequence(),
             log_expected: true,
             directory: Some(directory),
@@ -235,16 +285,16 @@ impl<'a> FingerprintPass<'a> {
             ..self.superblock.clone()
         };
         self.superblock = self.publish(superblock, negative_filter)?;
-        (self.directory, self.segments) = (directory, segments);
+        (self.directory, self.segments, self.runs) = (directory, segments, runs);
         self.free_room()
     }
 
     /// Returns the runs above the oldest one with all entries from `begin` on.
     fn runs_from(&self, begin: u64) -> Result<Option<RunTable>> {
         let mut runs = Vec::with_capacity(self.young.len());
-        for (run, segments) in self.superblock.runs().iter().zip(&self.young) {
+        for (run, segments) in self.runs.iter().zip(&self.young) {
             let begin = begin.max(run.begin);
-            let count = |list| count_from(self.listed(), segments.list(list), begin);
+            let count = |list| count_from(self.counted(), segments.list(list), begin);
             let (came, went) = (count(List::Came)?, count(List::Went)?);
             runs.push(Run {
                 directory: DirectoryRef {
@@ -253,12 +303,35 @@ impl<'a> FingerprintPass<'a> {
                 },
                 went,
                 begin,
+                // Of the log too.
+                below_until: self.ages.base(),
                 ..*run
             });
         }
         let set_version = self.next_sequence();
-        let table = RunTable { set_version, runs };
-        Ok((!table.runs.is_empty()).then_some(table))
+        Ok(self.table(runs, set_version))
+    }
+
+    /// Returns the table of runs, unless there are none.
+    pub(super) fn table(&self, runs: Vec<Run>, set_version: u64) -> Option<RunTable> {
+        (!runs.is_empty()).then_some(RunTable {
+            set_version,
+            runs,
+            forgets: self.forgets(),
+        })
+    }
+
+    /// Returns the table of the runs that are left, as they are.
+    pub(super) fn table_of_rest(&self) -> Option<RunTable> {
+        self.table(self.runs.clone(), self.next_sequence())
+    }
+
+    /// Returns where the entries of younger runs are counted.
+    pub(super) fn counted(&self) -> ListedFile<'_> {
+        ListedFile {
+            ages: Ages::left_out(self.ages.bits()),
+            ..self.listed()
+        }
     }
 
     /// Returns where the entries of younger runs are read from.
@@ -268,6 +341,7 @@ impl<'a> FingerprintPass<'a> {
             file: &*file.raw,
             path: &file.place,
             bound: (self.space, self.binding),
+            ages: self.ages,
             salvages: self.access.options.on_damage == OnDamage::NeverSeen,
         }
     }
@@ -348,7 +422,7 @@ impl<'a> FingerprintPass<'a> {
                 (self.binding, step.merge.generation),
             ),
             negative_filter: step.negative_filter,
-            ages: (self.ages, self.has_aged),
+            ages: (self.ages, self.purges),
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
         let segments = pass.of_part(step.part.clone()).run();
@@ -364,8 +438,8 @@ impl<'a> FingerprintPass<'a> {
     ) -> Result<DirectoryRef> {
         let pages = directory_pages(segments.len() as u64);
         if pages == 0 {
-            // All that came in younger runs went in others.
-            assert!(!self.young.is_empty());
+            // All that came in younger runs went in others, or is forgotten.
+            assert!(!self.young.is_empty() || self.forgets());
             return Ok(DirectoryRef {
                 version: self.next_sequence(),
                 generation,

@@ -18,6 +18,8 @@ pub(crate) struct ListedFile<'a> {
     pub(crate) file: &'a dyn StorageFile,
     pub(crate) path: &'a Path,
     pub(crate) bound: (FingerprintSpace, Binding),
+    /// How the ages of numbers are counted. What is too old for that is left out.
+    pub(crate) ages: Ages,
     /// Whether a damaged segment gives what is left of it. Otherwise it is an error.
     pub(crate) salvages: bool,
 }
@@ -141,7 +143,7 @@ impl<'a> FingerprintList<'a> {
             return Ok(());
         };
         if self.page == 0 && self.from.salvages && !image.is_whole() {
-            self.list = image.salvage(Ages::NONE);
+            self.list = image.salvage(self.from.ages);
             self.page = segment.pages as usize;
             return Ok(());
         }
@@ -149,7 +151,10 @@ impl<'a> FingerprintList<'a> {
             0 => image.check_fences(),
             _ => Ok(()),
         };
-        let listed = checked.and_then(|()| image.list_page(self.page, &mut self.list));
+        let listed = checked.and_then(|()| {
+            image.list_page(self.page, &mut self.list)?;
+            image.bring(self.page, self.from.ages, &mut self.list)
+        });
         listed.map_err(|fault| Error::Format {
             path: self.from.path.to_owned(),
             source: fault.into(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, RunTable, Section, SectionKind, Superblock};
 use crate::fingerprint::changes::{ChangeSource, ChangeStream};
-use crate::fingerprint::checkpoint::FingerprintPass;
+use crate::fingerprint::checkpoint::{FingerprintPass, LogTime};
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
@@ -43,15 +43,13 @@ impl<'a> FingerprintCheckpoint<'a> {
         let (directory, space) =
             expect_directory(&file.place, &meta.superblock, file.header.space())?;
         let source = change_source(closed);
+        let time = LogTime {
+            clock: closed.clock(),
+            forgets: closed.forgets(),
+        };
         Ok(Self {
             closed,
-            pass: FingerprintPass::begin(
-                closed.access,
-                filters,
-                (meta, closed.clock()),
-                directory,
-                space,
-            )?,
+            pass: FingerprintPass::begin(closed.access, filters, (meta, time), directory, space)?,
             inserted: InsertedFingerprints { source, space },
             directory,
             runs: meta.superblock.runs.clone(),
@@ -88,6 +86,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             // The steps of this checkpoint may have written superblocks of their own.
             sequence: self.pass.next_sequence(),
             directory: Some(self.directory),
+            earliest: self.pass.earliest,
             runs: self.runs.take(),
             ..superblock
         };
@@ -100,12 +99,17 @@ impl FingerprintCheckpoint<'_> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
+        let has_dropped = self.pass.directory != self.directory;
+        self.directory = self.pass.directory;
         if count == 0 && !self.pass.merges_without_changes() {
+            if has_dropped {
+                self.runs = self.pass.table_of_rest();
+            }
             return Ok(Written::AsLogged);
         }
         let mut plan = self.pass.plan(count);
         let mut below = None;
-        if plan.merging != Merging::All && self.has_exemptions() {
+        if plan.merging != Merging::All && self.has_exemptions() && !self.pass.forgets() {
             // Another hash of a fingerprint may have inserted it, so the log doesn't say whether it is new. Without address
             // space to look, merging tells.
             match self.pass.below() {

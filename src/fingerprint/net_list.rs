@@ -6,7 +6,7 @@ use crate::fingerprint::fingerprint_list::{FingerprintList, ListedFile};
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::runs::young_changes::over;
 use crate::fingerprint::segment::entry::{List, Segment};
-use crate::page::fingerprint_space::parts_of;
+use crate::page::ages::Ages;
 use crate::storefile::still_file::StillFile;
 
 /// The entries of some runs, merged.
@@ -94,6 +94,7 @@ impl<'a> NetList<'a> {
             file,
             path,
             bound: (space, binding),
+            ages: Ages::left_out(space.age_bits()),
             salvages: false,
         };
         let mut list = Self(NetWalk::over(from, &runs, 0)?);
@@ -171,10 +172,10 @@ impl CheckedRun {
         if came.is_empty() && went.is_empty() {
             return below;
         }
-        let with = over(&below, came, &[]);
+        let with = over(&below, came, &[], Ages::NONE);
         let without = match went {
             [] => None,
-            went => Some(over(&with, &[], went)),
+            went => Some(over(&with, &[], went, Ages::NONE)),
         };
         let left = without.as_ref().unwrap_or(&with).len();
         if with.len() != below.len() + came.len() || left + went.len() != with.len() {
@@ -210,7 +211,7 @@ pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<C
     };
     let (space, _) = from.bound;
     let parts = entries.div_ceil(COUNTED_AT_ONCE).max(1);
-    for end in parts_of(&(0..space.count()), parts) {
+    for end in space.parts_of(&(0..space.count()), parts) {
         let mut there = Vec::new();
         for (number, lists) in lists.iter_mut().enumerate() {
             let mut own = [Vec::new(), Vec::new()];

@@ -14,8 +14,12 @@ pub(crate) const MOST_WINDOW: u64 = 1000 * 366 * 86_400_000;
 /// The highest time of a store, in milliseconds since 1970. Steps then lie below 2^55.
 pub(crate) const MOST_CLOCK: u64 = 1 << 56;
 
-const _: () =
-    assert!((MOST_CLOCK as u128 * MOST_WINDOW_STEPS as u128 / LEAST_WINDOW as u128) < 1 << 55);
+/// The highest step.
+pub(crate) const MOST_STEP: u64 = 1 << 55;
+
+const _: () = assert!(
+    (MOST_CLOCK as u128 * MOST_WINDOW_STEPS as u128 / LEAST_WINDOW as u128) < MOST_STEP as u128
+);
 
 /// How long a store remembers a key: a window of time, and the steps in which it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,13 @@ impl Window {
         (u128::from(clock) * u128::from(self.steps) / u128::from(self.milliseconds)) as u64
     }
 
+    /// Returns the first time of a step, at most the highest of a store.
+    pub(crate) fn begin_of(self, step: u64) -> u64 {
+        let product = u128::from(step) * u128::from(self.milliseconds);
+        let begin = product.div_ceil(u128::from(self.steps));
+        u64::try_from(begin).map_or(MOST_CLOCK, |begin| begin.min(MOST_CLOCK))
+    }
+
     /// Returns the first step whose keys are still remembered at a time.
     pub(crate) fn remembered_since(self, clock: u64) -> u64 {
         self.step_of(clock).saturating_sub(self.steps.into())
@@ -79,6 +90,16 @@ impl Ages {
         most: 0,
     };
 
+    /// Returns those of lists of which only the fingerprints matter: each number becomes its fingerprint's first, and none is
+    /// too old.
+    pub(crate) fn left_out(bits: u32) -> Self {
+        Self {
+            bits,
+            base: 0,
+            most: 0,
+        }
+    }
+
     /// Returns those of pages that are written at a time.
     pub(crate) fn at(window: Window, clock: u64) -> Self {
         Self {
@@ -94,6 +115,16 @@ impl Ages {
 
     pub(crate) fn base(self) -> u64 {
         self.base
+    }
+
+    /// Returns whether what came in a step is too old for pages that are written now.
+    pub(crate) fn have_forgotten(self, step: u64) -> bool {
+        self.are_any() && step.saturating_add(self.most) < self.base
+    }
+
+    /// Returns the first step that pages written now may have.
+    pub(crate) fn earliest(self) -> u64 {
+        self.base.saturating_sub(self.most)
     }
 
     /// Returns whether numbers have ages.
@@ -196,6 +227,9 @@ mod tests {
             let step = long.div_ceil(most);
             for accepted in [0, 1, 17, long - 1, 1_700_000_000_123] {
                 let of = window.step_of(accepted);
+                let begin = window.begin_of(of);
+                assert!(begin <= accepted && window.step_of(begin) == of);
+                assert!(begin == 0 || window.step_of(begin - 1) < of);
                 let is_there = |at: u64| of >= window.remembered_since(at);
                 assert!(is_there(accepted + long - 1));
                 assert!(!is_there(accepted + long + step + 1));

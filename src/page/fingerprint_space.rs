@@ -64,6 +64,19 @@ impl FingerprintSpace {
         !((1 << self.age_bits) - 1)
     }
 
+    /// Returns the ends of so many parts of a range that isn't empty, one at least. None divides a fingerprint's numbers, so
+    /// some parts may be empty.
+    pub(crate) fn parts_of(
+        self,
+        range: &Range<u64>,
+        count: u64,
+    ) -> impl Iterator<Item = u64> + use<> {
+        let (start, length) = (range.start, range.end - range.start);
+        let count = count.clamp(1, length);
+        let end = move |part| (u128::from(length) * u128::from(part) / u128::from(count)) as u64;
+        (1..=count).map(move |part| self.first_of(start + end(part)))
+    }
+
     /// Returns the first number behind those of a fingerprint.
     pub(crate) fn behind(self, fingerprint: u64) -> u64 {
         fingerprint + (1 << self.age_bits)
@@ -107,14 +120,6 @@ impl FingerprintSpace {
         let first = first_hash_of(start, self.distinct).unwrap_or(u64::MAX);
         first..=last_hash_below(end, self.distinct)
     }
-}
-
-/// Returns the ends of so many parts of a range that isn't empty, one at least.
-pub(crate) fn parts_of(range: &Range<u64>, count: u64) -> impl Iterator<Item = u64> + use<> {
-    let (start, length) = (range.start, range.end - range.start);
-    let count = count.clamp(1, length);
-    let end = move |part| (u128::from(length) * u128::from(part) / u128::from(count)) as u64;
-    (1..=count).map(move |part| start + end(part))
 }
 
 #[cfg(test)]

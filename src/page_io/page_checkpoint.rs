@@ -59,6 +59,11 @@ impl ClosedLog<'_> {
     pub(crate) fn clock(&self) -> Option<u64> {
         self.found.clock_of(self.log)
     }
+
+    /// Returns whether the log was closed to drop what is forgotten.
+    pub(crate) fn forgets(&self) -> bool {
+        self.cut.forgets
+    }
 }
 
 /// Which keys a checkpoint has written.

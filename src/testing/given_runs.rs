@@ -47,6 +47,7 @@ pub(crate) fn add_runs(
     let mut table = RunTable {
         set_version: writer.version,
         runs: superblock.runs().to_vec(),
+        forgets: false,
     };
     for run in runs {
         table.runs.push(writer.write(run)?);
@@ -101,6 +102,7 @@ impl RunWriter<'_> {
                 false => 0,
             },
             arrived: 0,
+            below_until: 0,
         })
     }
 

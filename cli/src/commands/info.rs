@@ -148,7 +148,8 @@ struct JsonForgetting {
     /// Since 1970.
     now: f64,
     /// As of when keys that are too old count no longer. Absent before the first checkpoint.
-    dropped_at: Option<f64>,
+    latest: Option<f64>,
+    earliest: Option<f64>,
 }
 
 impl From<&Forgetting> for JsonForgetting {
@@ -161,7 +162,8 @@ impl From<&Forgetting> for JsonForgetting {
             after: forgetting.window.as_secs_f64(),
             steps: forgetting.steps,
             now: since_1970(forgetting.now),
-            dropped_at: forgetting.dropped_at.map(since_1970),
+            latest: forgetting.latest.map(since_1970),
+            earliest: forgetting.earliest.map(since_1970),
         }
     }
 }

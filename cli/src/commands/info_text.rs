@@ -114,17 +114,20 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
 fn forgetting(forgetting: &Forgetting) -> Rows {
     let Forgetting { window, steps, .. } = *forgetting;
     let (after, step) = (typed(window), typed(window / steps));
-    let dropped = match forgetting.dropped_at {
-        Some(dropped) => format!("; what was too old at {} is gone", moment(dropped)),
-        None => String::new(),
-    };
-    vec![
+    let mut rows = vec![
         (
             "forgets",
             format!("keys {after} after they were added, or up to {step} later"),
         ),
-        ("time", moment(forgetting.now) + &dropped),
-    ]
+        ("time", moment(forgetting.now)),
+    ];
+    if let (Some(earliest), Some(latest)) = (forgetting.earliest, forgetting.latest) {
+        // The first is the begin of a step, so it may be later than the only key.
+        let earliest = earliest.min(latest);
+        let came = format!("{} to {}", moment(earliest), moment(latest));
+        rows.push(("keys came", came));
+    }
+    rows
 }
 
 fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {

@@ -95,7 +95,7 @@ impl At {
             window,
             steps,
             now,
-            dropped_at,
+            latest,
             ..
         }) = stats.forgetting
         else {
@@ -110,7 +110,7 @@ impl At {
         }
         let is_all_gone = |last: SystemTime| stats.log_bytes == 0 && last + window + step < now;
         if stats.keys > 0
-            && let Some(last) = dropped_at.filter(|last| is_all_gone(*last))
+            && let Some(last) = latest.filter(|last| is_all_gone(*last))
         {
             tell(format_args!(
                 "everseen: warning: {path} forgets all of {}: its latest is of {}, and now it is {}",

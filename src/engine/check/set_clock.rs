@@ -34,6 +34,8 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
     let superblock = Superblock {
         sequence: meta.superblock.sequence + 1,
         clock: milliseconds(time).saturating_sub(step),
+        // All pages are read.
+        earliest: 0,
         ..meta.superblock
     };
     write_superblock(&*file, place, &meta.header, &superblock)?;

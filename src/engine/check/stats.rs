@@ -36,7 +36,9 @@ pub struct Stats {
     /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) this is exact.
     pub fpr_now: f64,
     /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
-    /// minus removes.
+    /// minus removes. In a store that [forgets](crate::CreateOptions::forget_after), forgotten ones that no checkpoint has dropped
+    /// yet, and at most: a key that came again, or went, may be counted once more until the [`runs`](Self::runs) that have it are
+    /// merged.
     pub keys: u64,
     /// The most keys the store takes; see [`Fullness::limit`](crate::Fullness::limit).
     pub key_limit: u64,
@@ -91,20 +93,24 @@ pub struct Forgetting {
     /// The time of the store. Unless the handle was [told](crate::OpenOptions::clock) another, it stands still where the
     /// system's clock is behind it.
     pub now: SystemTime,
-    /// As of when keys that are too old are gone from the pages, and count no longer; `None` before the first checkpoint.
-    pub dropped_at: Option<SystemTime>,
+    /// When the latest of the keys that are in the pages came; `None` before the first checkpoint.
+    pub latest: Option<SystemTime>,
+    /// No key in the pages came earlier; `None` if that is not known. Some that came before [`now`](Self::now) less the window
+    /// may be forgotten, and stay there until a checkpoint merges what they lie in.
+    pub earliest: Option<SystemTime>,
 }
 
 impl Forgetting {
     fn of(view: &View, header: &Header) -> Option<Self> {
         let (window, clock) = (header.window?, view.clock.as_ref()?);
         let time = |milliseconds| UNIX_EPOCH + Duration::from_millis(milliseconds);
-        let dropped_at = view.superblock.clock;
+        let (latest, earliest) = (view.superblock.clock, view.superblock.earliest);
         Some(Self {
             window: Duration::from_millis(window.milliseconds()),
             steps: window.steps(),
             now: time(clock.now()),
-            dropped_at: (dropped_at > 0).then(|| time(dropped_at)),
+            latest: (latest > 0).then(|| time(latest)),
+            earliest: (earliest > 0).then(|| time(window.begin_of(earliest))),
         })
     }
 }

@@ -213,6 +213,7 @@ fn superblock_after(closed: &ClosedLog<'_>, sections: Vec<Section>) -> Result<Su
         sections,
         moment: log.next_moment(),
         clock: old.clock.max(closed.clock().unwrap_or(0)),
+        earliest: 0,
         runs: None,
     })
 }

@@ -169,6 +169,14 @@ impl View {
         }
     }
 
+    /// Returns whether pages or logs may have keys that are forgotten by now.
+    pub(crate) fn may_have_forgotten(&self) -> bool {
+        let since = self.remembered_since();
+        let buffered = self.sealed.iter().chain([&self.active]);
+        let mut logs = buffered.filter(|one| one.has_log());
+        self.superblock.earliest < since || logs.any(|one| self.is_forgotten(&one.buffer, since))
+    }
+
     #[inline]
     fn is_forgotten(&self, buffer: &Buffer, since: u64) -> bool {
         let clock = self.clock.as_ref();

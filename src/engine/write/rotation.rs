@@ -90,16 +90,14 @@ impl WriteGuard<'_> {
         active.has_log() && clock.is_some_and(|clock| !clock.is_current(active.buffer.clock()))
     }
 
-    /// Returns whether there may be keys that are forgotten by now. A checkpoint drops those that were when its log began.
+    /// Returns whether there may be keys that are forgotten by now.
     fn may_forget(&self) -> bool {
-        let clock = self.view.clock.as_ref();
-        let is_over = clock.is_some_and(|clock| clock.is_over(self.view.superblock.clock));
-        is_over && self.view.keys() > 0
+        self.view.may_have_forgotten() && self.view.keys() > 0
     }
 
-    /// Drops from the pages what is forgotten by now, and waits until that is done.
+    /// Drops from the pages what is forgotten by now, and counts exactly what is left. Waits until that is done.
     pub(crate) fn forget(&mut self) -> Result<()> {
-        if self.may_forget() {
+        if self.may_forget() || self.view.superblock.may_count_twice() {
             self.seal_forgetting()?;
             self.finish_checkpoints()?;
         }

@@ -18,7 +18,7 @@ use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::fingerprint::segment_io::SegmentWriter;
-use crate::page::fingerprint_space::parts_of;
+use crate::page::ages::Ages;
 
 /// A run above the oldest one, and its segments.
 type NamedRun = (Run, RunSegments);
@@ -75,7 +75,8 @@ impl FingerprintPass<'_> {
             Some(place) => {
                 let pair = &self.young[place..=young];
                 let merged = self.merged(pair, begin..end, merge.generation)?;
-                let merged = self.name_run(merged, merge.generation)?;
+                let until = self.until(place);
+                let merged = self.name_run(merged, until, merge.generation)?;
                 self.replace(young, left);
                 self.replace(place, merged);
             }
@@ -100,7 +101,7 @@ impl FingerprintPass<'_> {
     ) -> Result<Option<NamedRun>> {
         let (run, segments) = (self.runs[young], &self.young[young]);
         let space = self.space;
-        let count = |list| count_from(self.listed(), segments.list(list), begin);
+        let count = |list| count_from(self.counted(), segments.list(list), begin);
         let (came, went) = match begin < space.count() {
             true => (count(List::Came)?, count(List::Went)?),
             false => (0, 0),
@@ -127,14 +128,18 @@ impl FingerprintPass<'_> {
             begin,
             begun_with: to.begun_with,
             arrived: to.arrived,
+            // What has drained is below now.
+            below_until: self.until(young + 1),
         };
         Ok(Some((run, RunSegments::of(left, begin))))
     }
 
-    /// Writes the directory of a run's segments. Returns `None` if there are none.
+    /// Writes the directory of a run's segments. Returns `None` if there are none. Nothing below it is of a later step than
+    /// `below_until`.
     pub(super) fn name_run(
         &self,
         segments: Vec<Segment>,
+        below_until: u64,
         generation: u64,
     ) -> Result<Option<NamedRun>> {
         if segments.is_empty() {
@@ -147,6 +152,7 @@ impl FingerprintPass<'_> {
             begin: 0,
             begun_with: 0,
             arrived: 0,
+            below_until,
         };
         Ok(Some((run, RunSegments::of(segments, 0))))
     }
@@ -192,7 +198,12 @@ impl FingerprintPass<'_> {
         let mut out = SegmentWriter::new(self.access, room, (self.binding, generation));
         let mut lists = [List::Came, List::Went].map(|list| {
             let target = self.access.options.segment_pages as usize;
-            RewrittenList::of(&pair[0], list, &slice, (self.space.count(), target))
+            RewrittenList::of(
+                &pair[0],
+                list,
+                &slice,
+                (self.space.count(), target, self.ages),
+            )
         });
         for list in &mut lists {
             let before = list.covers.start..slice.start;
@@ -206,7 +217,7 @@ impl FingerprintPass<'_> {
             .map(|one| one.keys)
             .sum();
         let at_once = self.access.options.changes_at_once();
-        for end in parts_of(&slice, entries.div_ceil(at_once)) {
+        for end in (self.space).parts_of(&slice, entries.div_ceil(at_once)) {
             own.added.clear();
             own.removed.clear();
             changes.join(&mut own, end)?;
@@ -271,13 +282,13 @@ impl<'s> RewrittenList<'s> {
         run: &'s RunSegments,
         list: List,
         slice: &Range<u64>,
-        (space, target): (u64, usize),
+        (space, target, ages): (u64, usize, Ages),
     ) -> Self {
         let old = run.list(list);
         let replaced = covering(old, slice);
         let first = |at: usize| old.get(at).map(|one| one.first);
         let covers = first(replaced.start).unwrap_or(0)..first(replaced.end).unwrap_or(space);
-        let writer = ListWriter::new(list, target, covers.clone());
+        let writer = ListWriter::new(list, target, (covers.clone(), ages));
         Self {
             // Segments leave no gap, even if nothing is left in a range.
             writer: match old.is_empty() {

@@ -7,6 +7,7 @@ use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::fingerprint::segment_io::SegmentWriter;
+use crate::page::ages::Ages;
 
 /// One list of a run that is written.
 pub(super) struct ListWriter {
@@ -15,16 +16,18 @@ pub(super) struct ListWriter {
     target: usize,
     /// The range of the segments that are written.
     covers: Range<u64>,
+    ages: Ages,
     packer: Option<Packer>,
     segments: Vec<Segment>,
 }
 
 impl ListWriter {
-    pub(super) fn new(list: List, target: usize, covers: Range<u64>) -> Self {
+    pub(super) fn new(list: List, target: usize, (covers, ages): (Range<u64>, Ages)) -> Self {
         Self {
             list,
             target,
             covers,
+            ages,
             packer: None,
             segments: Vec::new(),
         }
@@ -37,8 +40,8 @@ impl ListWriter {
     }
 
     fn packer(&mut self) -> &mut Packer {
-        let (target, first) = (self.target, self.covers.start);
-        let begin = || Packer::aiming_at(target, first, Vec::new());
+        let (target, first, ages) = (self.target, self.covers.start, self.ages);
+        let begin = || Packer::aiming_at(target, first, Vec::new()).with_ages(ages);
         self.packer.get_or_insert_with(begin)
     }
 

@@ -20,10 +20,9 @@ use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges};
 use crate::fingerprint::segment_io::{SegmentWriter, take_for_copies};
 use crate::memtable::DecidedBy;
-use crate::page::fingerprint_space::parts_of;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 
-/// What a log changes in the runs below it.
+/// What a log changes in the runs below it; in a store that forgets, what its last records say.
 pub(crate) struct LogChanges<'a> {
     pub(crate) source: ChangeSource<'a>,
     /// The runs to look into where the log doesn't say what is new.
@@ -38,8 +37,7 @@ impl FingerprintPass<'_> {
         if self.superblock.partly_merged.is_some() || self.access.state.merges_all() {
             return MergePlan::all();
         }
-        // A run says of a fingerprint that it came, if none below has it. What is forgotten may come while it is still there.
-        if self.ages.are_any() {
+        if self.purges {
             return MergePlan::all();
         }
         let oldest = RunSize::whole(self.directory.keys);
@@ -57,12 +55,12 @@ impl FingerprintPass<'_> {
     pub(crate) fn merges_without_changes(&self) -> bool {
         let state = self.access.state;
         let is_due = state.merges_all() && !self.superblock.runs().is_empty();
-        state.is_repairing() || is_due || (self.has_aged && !self.segments.is_empty())
+        state.is_repairing() || is_due || (self.purges && self.superblock.segment_pages() > 0)
     }
 
     /// Returns how many entries a checkpoint merges with those of the log.
     pub(crate) fn entries_of(&self, merging: Merging) -> u64 {
-        let runs = self.superblock.runs();
+        let runs = &self.runs;
         let kept = match merging {
             Merging::Young(count) => runs.len() - count,
             Merging::All => 0,
@@ -97,23 +95,24 @@ impl FingerprintPass<'_> {
         let LogChanges { source, below } = source;
         let log = ChangeStream::new(source, self.space, options.chunk_keys());
         let mut changes = RunChanges {
-            log: match below {
-                Some(_) => log.decided_by(DecidedBy::LastRecord),
-                None => log.decided_by(DecidedBy::Sum),
+            log: match below.is_some() || self.forgets() {
+                true => log.decided_by(DecidedBy::LastRecord),
+                false => log.decided_by(DecidedBy::Sum),
             },
             below,
             young: YoungChanges::new(self.listed(), &self.young[kept..], 0)?,
             own: OwnedChanges::default(),
         };
         let [came, went] = self.write_lists(&mut changes, merge, &negative_filter)?;
+        let until = self.until(kept);
         let mut runs = self.runs[..kept].to_vec();
         // Whatever came may have gone again.
-        if let Some((run, _)) = self.name_run([came, went].concat(), merge.generation)? {
+        let segments = [came, went].concat();
+        if let Some((run, _)) = self.name_run(segments, until, merge.generation)? {
             runs.push(run);
         }
         let set_version = self.next_sequence();
-        let table = RunTable { set_version, runs };
-        let table = (!table.runs.is_empty()).then_some(table);
+        let table = self.table(runs, set_version);
         let directory = DirectoryRef {
             // The oldest run alone is a new set all the same: readers of the one before must not take it for older.
             version: match table {
@@ -147,11 +146,11 @@ impl FingerprintPass<'_> {
         let mut out = SegmentWriter::new(self.access, room, (self.binding, merge.generation));
         let target = self.access.options.segment_pages as usize;
         let space = self.space.count();
-        let mut lists =
-            [List::Came, List::Went].map(|list| ListWriter::new(list, target, 0..space));
+        let mut lists = [List::Came, List::Went]
+            .map(|list| ListWriter::new(list, target, (0..space, self.ages)));
         let at_once = self.access.options.changes_at_once();
         let mut begin = 0;
-        for end in parts_of(&(0..space), merge.count.div_ceil(at_once)) {
+        for end in (self.space).parts_of(&(0..space), merge.count.div_ceil(at_once)) {
             changes.load(begin, end, negative_filter)?;
             let OwnedChanges { added, removed } = &changes.own;
             for (list, fingerprints) in lists.iter_mut().zip([added, removed]) {

@@ -235,18 +235,19 @@ impl RunSet {
             for run in self.by_order() {
                 let from = |hash: u64| self.space.fingerprint(hash) >= run.begin;
                 if let Some(went) = &run.pages.went {
-                    undecided.ask(went, &self.map, from, false);
+                    // Whatever it hides came before it.
+                    undecided.ask((went, 0), &self.map, from, false);
                 }
-                undecided.ask(&run.pages.came, &self.map, from, true);
+                undecided.ask((&run.pages.came, since), &self.map, from, true);
             }
             if self.has_went {
-                undecided.ask_last(oldest.0, &self.map);
+                undecided.ask_last(oldest, &self.map);
             }
         }
     }
 
     /// Returns the runs above the oldest one in the order in which they are asked: the youngest first, whose word counts.
-    /// Where nothing went, no two have an entry of the same fingerprint, and the largest decides most.
+    /// Where nothing went, no two disagree about a fingerprint, and the largest decides most.
     fn by_order(&self) -> impl Iterator<Item = &YoungRun> {
         let count = self.young.len();
         let place = move |at| match self.has_went {
@@ -297,25 +298,25 @@ impl RunSet {
         if in_oldest == Some(Some(true)) {
             return Some(true);
         }
-        match self.look_in_young(hash) {
+        match self.look_in_young(hash, since) {
             ControlFlow::Break(answer) => answer,
             ControlFlow::Continue(()) => in_oldest.unwrap_or_else(|| oldest.contains(hash)),
         }
     }
 
     /// Looks for a key in the runs above the oldest one. Goes on if none of these decides.
-    fn look_in_young(&self, hash: u64) -> ControlFlow<Option<bool>> {
+    fn look_in_young(&self, hash: u64, since: u64) -> ControlFlow<Option<bool>> {
         let is_absent = |filter: &NegativeFilter| !filter.may_contain(self.space.fingerprint(hash));
         if self.young_filter(1).is_some_and(is_absent) {
             return ControlFlow::Continue(());
         }
         for run in self.counting_for(hash) {
             let lists = [
-                (run.pages.went.as_ref(), false),
-                (Some(&run.pages.came), true),
+                (run.pages.went.as_ref(), 0, false),
+                (Some(&run.pages.came), since, true),
             ];
-            for (list, answer) in lists {
-                match list.map(|list| list.lookup(&self.map).contains(hash)) {
+            for (list, since, answer) in lists {
+                match list.map(|list| list.lookup_since(&self.map, since).contains(hash)) {
                     None | Some(Some(false)) => {}
                     Some(Some(true)) => return ControlFlow::Break(Some(answer)),
                     Some(None) => return ControlFlow::Break(None),

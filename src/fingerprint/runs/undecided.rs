@@ -73,10 +73,10 @@ impl<'a> Undecided<'a> {
         }
     }
 
-    /// Looks for those that a list counts for. What it has gets the answer; damage on the way leaves none.
+    /// Looks for those that a list counts for, if they came or went in a step or later. What it has gets the answer; damage on the way leaves none.
     pub(super) fn ask(
         &mut self,
-        list: &SegmentPages,
+        (list, since): (&SegmentPages, u64),
         map: &Map,
         counts: impl Fn(u64) -> bool,
         answer: bool,
@@ -94,7 +94,7 @@ impl<'a> Undecided<'a> {
                 count += 1;
             }
         }
-        let found = self.find(list, map, &asked[..count]);
+        let found = self.find((list, since), map, &asked[..count]);
         for (turn, found) in turns[..count].iter().zip(found) {
             let turn = usize::from(*turn);
             if found != Some(false) {
@@ -113,16 +113,21 @@ impl<'a> Undecided<'a> {
     }
 
     /// Returns the answers of a list for some of them, in their order.
-    fn find(&self, list: &SegmentPages, map: &Map, asked: &[u64]) -> [Option<bool>; AT_ONCE] {
+    fn find(
+        &self,
+        list: (&SegmentPages, u64),
+        map: &Map,
+        asked: &[u64],
+    ) -> [Option<bool>; AT_ONCE] {
         let mut found = [None; AT_ONCE];
-        look(list, map, (asked, self.order), &mut found[..asked.len()]);
+        look_since(list, map, (asked, self.order), &mut found[..asked.len()]);
         found
     }
 
     /// Looks for the rest in the oldest run, which decides.
-    pub(super) fn ask_last(self, list: &SegmentPages, map: &Map) {
+    pub(super) fn ask_last(self, list: (&SegmentPages, u64), map: &Map) {
         if self.decided == 0 {
-            return look(list, map, (self.hashes, self.order), self.answers);
+            return look_since(list, map, (self.hashes, self.order), self.answers);
         }
         let mut asked = [0; AT_ONCE];
         let mut count = 0;
@@ -140,17 +145,7 @@ impl<'a> Undecided<'a> {
     }
 }
 
-/// Sets the answer of a list for each of some hashes; `None` if there was none.
-pub(super) fn look(
-    list: &SegmentPages,
-    map: &Map,
-    (hashes, order): (&[u64], KeyOrder),
-    answers: &mut [Option<bool>],
-) {
-    look_since((list, 0), map, (hashes, order), answers);
-}
-
-/// Does the same with keys that came in a step or later.
+/// Sets the answer of a list for each of some hashes, whether it came in a step or later; `None` if there was none.
 pub(super) fn look_since(
     (list, since): (&SegmentPages, u64),
     map: &Map,

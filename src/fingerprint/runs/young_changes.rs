@@ -12,6 +12,7 @@ use crate::sys::simd::dispatch::{self, Cpu, Work};
 
 /// The entries of some runs above the oldest one.
 pub(crate) struct YoungChanges<'a> {
+    ages: Ages,
     /// The oldest first; of each what came, and what went.
     runs: Vec<[FingerprintList<'a>; 2]>,
 }
@@ -25,7 +26,10 @@ impl<'a> YoungChanges<'a> {
             let open = |list| FingerprintList::open(from, run.list(list), least);
             runs.push([open(List::Came)?, open(List::Went)?]);
         }
-        Ok(Self { runs })
+        Ok(Self {
+            ages: from.ages,
+            runs,
+        })
     }
 
     /// Adds their entries below `end` that were not taken before to changes that count more: those of a log.
@@ -34,9 +38,12 @@ impl<'a> YoungChanges<'a> {
     }
 
     /// Adds their entries below `end` that were not taken before to changes that came after them: what both together change
-    /// in the runs below.
+    /// in the runs below. In a store that forgets, an entry doesn't tell what is below: there it is what counts in the end.
     pub(crate) fn join(&mut self, changes: &mut OwnedChanges, end: u64) -> Result<()> {
-        self.combine(changes, end, joined)
+        match self.ages.are_any() {
+            true => self.combine(changes, end, covered),
+            false => self.combine(changes, end, joined),
+        }
     }
 
     /// Combines what each run says with what the younger ones do, and at last with `changes`.
@@ -44,12 +51,13 @@ impl<'a> YoungChanges<'a> {
         &mut self,
         changes: &mut OwnedChanges,
         end: u64,
-        both: fn(&OwnedChanges, &OwnedChanges) -> OwnedChanges,
+        both: fn(&OwnedChanges, &OwnedChanges, Ages) -> OwnedChanges,
     ) -> Result<()> {
+        let ages = self.ages;
         let either = |below: OwnedChanges, above: OwnedChanges| match (&below, &above) {
             (_, above) if above.is_empty() => below,
             (below, _) if below.is_empty() => above,
-            (below, above) => both(below, above),
+            (below, above) => both(below, above, ages),
         };
         let mut below = OwnedChanges::default();
         for [came, went] in &mut self.runs {
@@ -64,43 +72,48 @@ impl<'a> YoungChanges<'a> {
 }
 
 /// Returns what both say where the younger one counts: whether a fingerprint is there at last.
-fn covered(below: &OwnedChanges, above: &OwnedChanges) -> OwnedChanges {
+fn covered(below: &OwnedChanges, above: &OwnedChanges, ages: Ages) -> OwnedChanges {
     OwnedChanges {
-        added: over(&below.added, &above.added, &above.removed),
-        removed: over(&below.removed, &above.removed, &above.added),
+        added: over(&below.added, &above.added, &above.removed, ages),
+        removed: over(&below.removed, &above.removed, &above.added, ages),
     }
 }
 
 /// Returns what both change together. A change that takes another back leaves neither.
-fn joined(below: &OwnedChanges, above: &OwnedChanges) -> OwnedChanges {
-    let came = over(&above.added, &[], &below.removed);
-    let went = over(&above.removed, &[], &below.added);
+fn joined(below: &OwnedChanges, above: &OwnedChanges, ages: Ages) -> OwnedChanges {
+    let came = over(&above.added, &[], &below.removed, ages);
+    let went = over(&above.removed, &[], &below.added, ages);
     OwnedChanges {
-        added: over(&below.added, &came, &above.removed),
-        removed: over(&below.removed, &went, &above.added),
+        added: over(&below.added, &came, &above.removed, ages),
+        removed: over(&below.removed, &went, &above.added, ages),
     }
 }
 
 /// Returns a list with what is added to it and without what is removed.
-pub(in crate::fingerprint) fn over(list: &[u64], added: &[u64], removed: &[u64]) -> Vec<u64> {
+pub(in crate::fingerprint) fn over(
+    list: &[u64],
+    added: &[u64],
+    removed: &[u64],
+    ages: Ages,
+) -> Vec<u64> {
     if added.is_empty() && removed.is_empty() {
         return list.to_vec();
     }
     let mut out = SortedRun::default();
-    dispatch::run_wide(Over(list, Changes { added, removed }, &mut out));
+    dispatch::run_wide(Over(list, Changes { added, removed }, ages, &mut out));
     out.into_vec()
 }
 
 /// Merging, compiled for this processor.
-struct Over<'a>(&'a [u64], Changes<'a>, &'a mut SortedRun);
+struct Over<'a>(&'a [u64], Changes<'a>, Ages, &'a mut SortedRun);
 
 impl Work for Over<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) {
-        let Over(list, changes, out) = self;
-        merge(list, changes, Ages::NONE, out, cpu);
+        let Over(list, changes, ages, out) = self;
+        merge(list, changes, ages, out, cpu);
     }
 }
 
@@ -132,10 +145,10 @@ mod tests {
             newest in prop::collection::btree_set(0_u64..200, 0..150),
         ) {
             let (below, above) = (difference(&oldest, &middle), difference(&middle, &newest));
-            let both = joined(&below, &above);
+            let both = joined(&below, &above, Ages::NONE);
             prop_assert_eq!(lists(both), lists(difference(&oldest, &newest)));
             // What is there at last, of all that either is about.
-            let both = covered(&below, &above);
+            let both = covered(&below, &above, Ages::NONE);
             let about: BTreeSet<u64> = [&below, &above]
                 .into_iter()
                 .flat_map(|one| one.added.iter().chain(&one.removed))

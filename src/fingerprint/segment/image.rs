@@ -146,6 +146,20 @@ impl<'a> Image<'a> {
             .ok_or(SegmentFault::List { number, fault })
     }
 
+    /// Counts the ages of all numbers of a page as `ages` does, and drops those that are too old.
+    pub(crate) fn bring(
+        &self,
+        index: usize,
+        ages: Ages,
+        numbers: &mut Vec<u64>,
+    ) -> Result<(), SegmentFault> {
+        let (number, fault) = (self.number(index), FingerprintFault::Ages);
+        let base = page::age_base(&self.pages[index], ages.bits());
+        let base = base.ok_or(SegmentFault::List { number, fault })?;
+        ages.bring(base, numbers);
+        Ok(())
+    }
+
     /// Returns a page and its range, with which it begins, once its header and CRC are checked.
     fn sealed_page(
         &self,

@@ -177,7 +177,7 @@ impl<'a> Union<'a> {
     }
 }
 
-/// Takes the fingerprints of a list out of others, and returns how many are left.
+/// Takes the fingerprints of a list out of others, whatever the ages of both, and returns how many are left.
 fn subtract(removed: &[u64], ages: Ages, out: &mut [u64]) -> usize {
     debug_assert!(out.is_sorted());
     let mut removed = removed.iter().peekable();
@@ -185,8 +185,11 @@ fn subtract(removed: &[u64], ages: Ages, out: &mut [u64]) -> usize {
     for at in 0..out.len() {
         let one = out[at];
         let first = ages.first_of(one);
-        while removed.next_if(|other| **other < first).is_some() {}
-        if removed.peek() != Some(&&first) {
+        while removed
+            .next_if(|other| ages.first_of(**other) < first)
+            .is_some()
+        {}
+        if removed.peek().map(|other| ages.first_of(**other)) != Some(first) {
             out[kept] = one;
             kept += 1;
         }

@@ -14,7 +14,7 @@ use crate::config::memory_budget::CHANGES_AT_ONCE;
 use crate::file::directory_ref::TARGET_PAGES;
 use crate::page::Binding;
 use crate::page::ages::Ages;
-use crate::page::fingerprint_space::{FingerprintSpace, parts_of};
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::simd::dispatch::Baseline;
 
 /// Where a pass gets what it merges, and what becomes of the result.
@@ -187,8 +187,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let count = self.space.count();
         let at_once = self.io.changes_at_once();
         let mut begin = 0;
-        for end in parts_of(&(0..count), self.expected.div_ceil(at_once)) {
-            let end = self.space.first_of(end);
+        for end in (self.space).parts_of(&(0..count), self.expected.div_ceil(at_once)) {
             self.load_changes(begin..end)?;
             if !self.changes.added.is_empty() {
                 self.begin(0);

@@ -2,6 +2,7 @@
 
 mod basics;
 mod model;
+mod runs;
 mod wrong_clocks;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

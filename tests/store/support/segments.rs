@@ -123,7 +123,8 @@ fn run_table(bytes: &[u8]) -> Option<&[u8]> {
         let length = (lengths & 0xFFFF) + (lengths >> 16);
         at += 16 + (length as usize).next_multiple_of(8);
     }
-    at += if flags & 4 != 0 { 8 } else { 0 };
+    // What stands before the table: a moment, a clock, an earliest step.
+    at += 8 * (flags & (4 | 16 | 32)).count_ones() as usize;
     (flags & 8 != 0).then(|| &bytes[at..at + 16 + 104 * u32_at(bytes, at) as usize])
 }
 

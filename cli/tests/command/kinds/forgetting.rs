@@ -61,7 +61,7 @@ fn info_says_how_a_store_forgets() {
     let info = json(&lab.run(&["info", "--json", "s"]).expect(0));
     assert_fields(
         &info["forgetting"],
-        &["after", "steps", "now", "dropped_at"],
+        &["after", "steps", "now", "latest", "earliest"],
     );
     assert_eq!(info["forgetting"]["after"], 2_592_000.0);
     assert_eq!(info["forgetting"]["steps"], 15);

@@ -104,10 +104,11 @@ fn the_pages_of_a_store_that_forgets_are_as_documented() {
     let last = BEGIN + LATER[2];
     let (_, superblock) = newest_superblock(&file);
     let fixed = Layout::of("Superblocks");
-    // `moment` and `clock`.
-    assert_eq!(fixed.number(superblock, "flags"), 4 | 16);
-    let behind_entry = fixed.end() + 64 + 8;
-    assert_eq!(number(&superblock[behind_entry..behind_entry + 8]), last);
+    // `moment`, `clock` and `earliest`.
+    assert_eq!(fixed.number(superblock, "flags"), 4 | 16 | 32);
+    let behind_entry = &superblock[fixed.end() + 64 + 8..];
+    assert_eq!(number(&behind_entry[..8]), last);
+    assert_eq!(number(&behind_entry[8..16]), step(BEGIN + LATER[0]));
 
     let base = step(last);
     let ages = [(2, base - step(BEGIN + LATER[1])), (3, 0)];

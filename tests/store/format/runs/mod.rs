@@ -150,7 +150,7 @@ fn a_bad_run_has_the_fault_of_its_line() {
         ("run_generation", get("run_generation") + 1),
         ("begin", space),
         ("begun_with", get("came") + get("went") - 1),
-        ("reserved", 1),
+        ("below_until", 1),
     ] {
         let field = Layout::of("Run").field(name).clone();
         sound.refuse(sound.run(1), "Run", name, value, &field);
