@@ -120,6 +120,7 @@ pub use api::store::Store;
 pub use bloom::occupancy::LayerOccupancy;
 pub use config::create_options::CreateOptions;
 pub use config::damage_policy::OnDamage;
+pub use config::forget_by::ForgetBy;
 pub use config::open_options::OpenOptions;
 pub use engine::backup::apply::ApplyReport;
 pub use engine::backup::delta_writer::DeltaReport;

@@ -16,9 +16,9 @@ use crate::storefile::still_file::StillFile;
 use crate::sys::storage::Storage;
 pub use crate::sys::{Map, storage};
 use crate::{
-    ApplyReport, BatchError, ClaimOptions, CreateOptions, Hash, Key, Kind, Merge, OnDamage,
-    OpenOptions, OptionDifference, Progress, RepairReport, Result, Store, Verdict, apply_delta,
-    repair,
+    ApplyReport, BatchError, ClaimOptions, CreateOptions, ForgetBy, Hash, Key, Kind, Merge,
+    OnDamage, OpenOptions, OptionDifference, Progress, RepairReport, Result, Store, Verdict,
+    apply_delta, repair,
 };
 
 /// [`OpenOptions::LEAST_BUFFER`].
@@ -71,6 +71,7 @@ impl Options {
         measured(yes: bool) => created;
         forget_after(window: Duration) => created;
         forget_steps(steps: u32) => created;
+        forget_by(by: ForgetBy) => created;
         label(label: &[u8]) => created;
         times(factor: u64) => created;
         foldable(levels: u32) => created;

@@ -8,6 +8,7 @@ use crate::engine::write::count::Operation;
 use crate::engine::write::verdict::{OnPending, Verdict};
 use crate::error::Result;
 use crate::hash::KeyHasher;
+use crate::prefetch::BATCH;
 
 /// How a batch of keys is [claimed](Store::claim_batch).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,6 +82,23 @@ impl Store {
                 false => writer.claim_part(part, counting, on_pending, verdicts),
             }
         })
+    }
+
+    /// Renews those of some keys that the store has, without claiming the others: in a store that forgets
+    /// [by when a key last came](crate::ForgetBy::Last), they are as old as an insert of now would make them. Inserts and claims
+    /// do this by themselves. Changes nothing in any other store.
+    ///
+    /// # Errors
+    /// The same as [`insert`](Self::insert). Some of the keys may have been renewed.
+    pub fn renew_batch<K: Key>(&self, keys: &[K]) -> Result<()> {
+        let writer = Writer::of(&self.engine);
+        let hashes: Vec<u64> = keys
+            .iter()
+            .map(|key| bits_of(&self.engine.hasher, key))
+            .collect();
+        hashes
+            .chunks(BATCH)
+            .try_for_each(|part| writer.renew(part, |_| true))
     }
 
     /// Returns the store's own hasher, for callers that hash keys on a different thread from the one that inserts them.

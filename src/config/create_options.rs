@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::forget_by::ForgetBy;
 use crate::config::open_options::OpenOptions;
 use crate::config::template::Template;
 use crate::error::{Error, Result};
@@ -44,6 +45,7 @@ pub struct CreateOptions {
     pub(crate) measured: Option<bool>,
     pub(crate) forget_after: Option<Duration>,
     pub(crate) forget_steps: Option<u32>,
+    pub(crate) forget_by: Option<ForgetBy>,
     pub(crate) label: Option<Vec<u8>>,
     pub(crate) like: Option<PathBuf>,
     pub(crate) times: u64,
@@ -67,6 +69,7 @@ impl Default for CreateOptions {
             measured: None,
             forget_after: None,
             forget_steps: None,
+            forget_by: None,
             label: None,
             like: None,
             times: 1,
@@ -192,14 +195,15 @@ impl CreateOptions {
     ///
     /// A key is seen for at least `window` after it was accepted as new (in a transactional store, after the commit of that),
     /// by every handle, and is forgotten at the latest after `window` and one of its [steps](Self::forget_steps). From then on
-    /// it is new for exactly one of all who insert it. Inserts and look-ups of a key that is seen change nothing.
+    /// it is new for exactly one of all who insert it. Inserts and look-ups of a key that is seen change nothing, unless the store
+    /// forgets [by when it last came](Self::forget_by).
     ///
     /// Time is the store's: the latest that any handle knew or that a log has recorded. It never runs backwards.
     /// [`OpenOptions::clock`] tells the store another time than the system's. What is forgotten counts among the
-    /// [keys](crate::Stats::keys) until a checkpoint of a later step has dropped it. Steps should be longer than checkpoints
+    /// [keys](crate::Stats::keys) until a checkpoint has dropped it: with the run that it lies in, or when that is merged. Steps should be longer than checkpoints
     /// take: the keys of one step have a log of their own.
     ///
-    /// Such a store has no sample of its keys, can't be [merged](crate::Merge), and each checkpoint merges all of it.
+    /// Such a store has no sample of its keys, and can't be [merged](crate::Merge).
     ///
     /// ```
     /// # fn main() -> everseen::Result<()> {
@@ -235,6 +239,16 @@ impl CreateOptions {
     #[must_use]
     pub fn forget_steps(mut self, steps: u32) -> Self {
         self.forget_steps = Some(steps);
+        self
+    }
+
+    /// Sets from when on a store that [forgets](Self::forget_after) counts the window of a key:
+    /// [from when it was accepted](ForgetBy::First) by default. By [`ForgetBy::Last`], an insert or a claim of a key that is
+    /// seen costs a record in the log, once in each [step](Self::forget_steps) at most; in a transactional store that counts
+    /// with its commit. [`Store::renew_batch`](crate::Store::renew_batch) does the same to keys that were looked up.
+    #[must_use]
+    pub fn forget_by(mut self, by: ForgetBy) -> Self {
+        self.forget_by = Some(by);
         self
     }
 
@@ -314,12 +328,11 @@ impl CreateOptions {
             got,
         };
         let Some(after) = self.forget_after else {
-            return match self.forget_steps {
-                None => Ok(None),
-                Some(steps) => {
-                    let expected = "none without a window to forget after".to_owned();
-                    Err(wrong("forget_steps", expected, steps.to_string()))
-                }
+            let expected = || "none without a window to forget after".to_owned();
+            return match (self.forget_steps, self.forget_by) {
+                (None, None) => Ok(None),
+                (Some(steps), _) => Err(wrong("forget_steps", expected(), steps.to_string())),
+                (None, Some(by)) => Err(wrong("forget_by", expected(), format!("{by:?}"))),
             };
         };
         if self.measured == Some(true) {

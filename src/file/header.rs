@@ -25,6 +25,8 @@ pub(crate) const FEATURE_SEGMENTS: u64 = 2;
 pub(crate) const FEATURE_BOUND_PAGES: u64 = 4;
 /// Incompatible feature: the store forgets keys, and its pages have ages. Only stores of fingerprints have it.
 pub(crate) const FEATURE_FORGETS: u64 = 8;
+/// Read-only compatible feature: a key that is seen gets the age of the insert that sees it. Only stores that forget have it.
+pub(crate) const FEATURE_RENEWS: u64 = 1;
 const KNOWN_FEATURES: u64 =
     FEATURE_LOCKS | FEATURE_SEGMENTS | FEATURE_BOUND_PAGES | FEATURE_FORGETS;
 
@@ -298,6 +300,29 @@ impl Header {
         ];
         let present = features.iter().filter(|(is_present, _)| *is_present);
         present.fold(0, |bits, (_, bit)| bits | bit)
+    }
+
+    /// Returns how it forgets.
+    pub(crate) fn forgetting(&self) -> (Option<Window>, bool) {
+        (self.window, self.renews())
+    }
+
+    /// Returns whether inserts renew keys that are seen.
+    pub(crate) fn renews(&self) -> bool {
+        self.window.is_some() && self.read_only_compatible & FEATURE_RENEWS != 0
+    }
+
+    /// Returns the features of a new store like this one that a writer must understand.
+    pub(crate) fn known_to_writers(&self) -> u64 {
+        if self.renews() { FEATURE_RENEWS } else { 0 }
+    }
+
+    /// Returns the features that a writer must understand and this one doesn't.
+    pub(crate) fn unknown_to_writers(&self) -> u64 {
+        match self.window {
+            Some(_) => self.read_only_compatible & !FEATURE_RENEWS,
+            None => self.read_only_compatible,
+        }
     }
 
     /// Returns what the CRCs of the store's pages begin with.

@@ -307,8 +307,7 @@ impl Superblock {
             Ok(commits) => commits,
             Err(fault) => return Some(Err(fault)),
         };
-        let forgets = header.window.is_some();
-        let end = match take_end(input, (flags, forgets), newest)? {
+        let end = match take_end(input, (flags, header.window.is_some()), newest)? {
             Ok(end) => end,
             Err(fault) => return Some(Err(fault)),
         };

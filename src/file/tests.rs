@@ -218,8 +218,7 @@ prop_compose! {
             directory = Some(directory_before(end_page, sequence.max(1), generation));
             let count = header.space().map_or(0, FingerprintSpace::count);
             let begin = (count as f64 * cursor * 0.99) as u64;
-            let forgets = header.window.is_some();
-            runs = runs_behind((end_page, forgets), run_count, begin, sequence.max(1));
+            runs = runs_behind((end_page, header.window.is_some()), run_count, begin, sequence.max(1));
         } else if header.kind != Kind::Scalable {
             layers.truncate(1);
             layers[0].pages = header.bits / PAYLOAD_BITS;
@@ -232,7 +231,6 @@ prop_compose! {
             0 => section,
             _ => Section { first_page: begin + section.first_page, ..section },
         };
-        let sections = sections.into_iter().filter(|one| fits(one, &header)).map(place).collect();
         let mut superblock = Superblock {
             sequence,
             generation,
@@ -241,11 +239,11 @@ prop_compose! {
             layers,
             directory,
             partly_merged,
-            sections,
+            sections: sections.into_iter().filter(|one| fits(one, &header)).map(place).collect(),
             commits,
             moment,
             clock: header.window.map_or(0, |_| sequence % MOST_CLOCK),
-            earliest: header.window.map_or(0, |_| sequence % 1000),
+            earliest: header.window.map_or(0, |_| generation % 1000),
             runs,
         };
         let mut header = header;

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::create_options::CreateOptions;
+use crate::config::forget_by::ForgetBy;
 use crate::config::template::Template;
 use crate::error::{Error, Result};
+use crate::file::header::FEATURE_RENEWS;
 use crate::file::journal::layer_behind;
 use crate::file::superblock::Commits;
 use crate::file::{DirectoryRef, Header, Layer, Section, Superblock};
@@ -44,7 +46,7 @@ pub(crate) fn design(
         tightening: 0.0,
         window,
         compatible: 0,
-        read_only_compatible: 0,
+        read_only_compatible: features_for_writers(options),
         locks_itself: true,
         has_bound_pages: true,
     };
@@ -78,6 +80,14 @@ pub(crate) fn design(
     let mut superblock = first_superblock(layers);
     superblock.directory = header.space().map(|_| DirectoryRef::empty());
     Ok((header, superblock))
+}
+
+/// Returns the features that only writers must know.
+fn features_for_writers(options: &CreateOptions) -> u64 {
+    match options.forget_by {
+        Some(ForgetBy::Last) => FEATURE_RENEWS,
+        Some(ForgetBy::First) | None => 0,
+    }
 }
 
 /// Returns the sample that a measured store begins with; `None` for a kind that counts: a sample knows nothing of removals.

@@ -1,6 +1,7 @@
 //! A new store with the dimensions of another, so that the two can be merged.
 
 use crate::config::create_options::CreateOptions;
+use crate::config::forget_by::ForgetBy;
 use crate::config::template::Template;
 use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, Header, Superblock};
@@ -18,12 +19,20 @@ fn expect_window(options: &CreateOptions, header: &Header) -> Result<()> {
         let has_steps = options.forget_steps.is_none() || has.steps() == asked.steps();
         has_steps && has.milliseconds() == asked.milliseconds()
     };
-    match header.window.is_some_and(is_same) {
+    let is_by_same = options
+        .forget_by
+        .is_none_or(|by| by == ForgetBy::of(header.renews()));
+    match header.window.is_some_and(is_same) && is_by_same {
         true => Ok(()),
         false => Err(Error::InvalidOption {
             option: "forget_after",
             expected: "that of the store that it is like".to_owned(),
-            got: format!("{} ms, {} steps", asked.milliseconds(), asked.steps()),
+            got: format!(
+                "{} ms, {} steps, by {:?}",
+                asked.milliseconds(),
+                asked.steps(),
+                options.forget_by.unwrap_or_default()
+            ),
         }),
     }
 }
@@ -36,7 +45,7 @@ pub(crate) fn design(options: &CreateOptions, like: &Template) -> Result<(Header
         store_id: random()?,
         created: now(),
         compatible: 0,
-        read_only_compatible: 0,
+        read_only_compatible: like.header.known_to_writers(),
         locks_itself: true,
         has_bound_pages: true,
         ..like.header.clone()

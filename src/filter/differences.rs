@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::create_options::CreateOptions;
+use crate::config::forget_by::ForgetBy;
 use crate::config::template::Template;
 use crate::file::Header;
 use crate::page::Kind;
@@ -205,12 +206,29 @@ impl Comparison<'_> {
             let is_unmet = has.steps() < asked;
             self.add("forget_steps", is_unmet, format!("{} steps", has.steps()));
         }
+        let has = ForgetBy::of(self.header.renews());
+        if self.options.forget_by.is_some_and(|asked| asked != has) {
+            let has = match has {
+                ForgetBy::First => "ages since keys first came",
+                ForgetBy::Last => "ages since keys last came",
+            };
+            self.add("forget_by", true, has.to_owned());
+        }
     }
 
     fn template(&mut self, like: &Template) {
         let (own, other) = (self.header, &like.header);
         let grows = matches!(own.kind, Kind::Scalable | Kind::Fingerprint);
-        let shape = |of: &Header| (of.kind, of.hash, of.seed, of.probes, of.growth, of.window);
+        let shape = |of: &Header| {
+            (
+                of.kind,
+                of.hash,
+                of.seed,
+                of.probes,
+                of.growth,
+                of.forgetting(),
+            )
+        };
         let is_other = shape(own) != shape(other)
             || own.tightening != other.tightening
             || (grows && (own.bits, own.capacity) != (other.bits, other.capacity));

@@ -99,6 +99,11 @@ impl StoreClock {
         self.window.remembered_since(self.now())
     }
 
+    /// Returns the current step.
+    pub(crate) fn this_step(&self) -> u64 {
+        self.window.step_of(self.now())
+    }
+
     /// Returns whether a time lies before the current step.
     pub(crate) fn is_over(&self, clock: u64) -> bool {
         self.step_of(clock) < self.window.step_of(self.now())

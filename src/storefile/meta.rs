@@ -114,7 +114,7 @@ pub(crate) fn expect_counters_left(path: &Path, counters: &[(&'static str, u64)]
 impl Meta {
     /// Refuses a store that can be read, but not written to by this library.
     pub(crate) fn expect_writable(&self, path: &Path) -> Result<()> {
-        let unknown = self.header.read_only_compatible;
+        let unknown = self.header.unknown_to_writers();
         if unknown != 0 {
             return Err(Error::Format {
                 path: path.to_owned(),

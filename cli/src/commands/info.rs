@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, Forgetting, LayerStats, Measured, OpenOptions, RecoveryReport, RunStats,
-    Stats, VerifyReport,
+    Commit, Escaped, ForgetBy, Forgetting, LayerStats, Measured, OpenOptions, RecoveryReport,
+    RunStats, Stats, VerifyReport,
 };
 use everseen_keys::rule::Kept;
 use serde::Serialize;
@@ -144,10 +144,11 @@ pub struct JsonRecovery {
 #[derive(Serialize)]
 struct JsonForgetting {
     after: f64,
+    by: &'static str,
     steps: u32,
     /// Since 1970.
     now: f64,
-    /// As of when keys that are too old count no longer. Absent before the first checkpoint.
+    /// Absent before the first checkpoint.
     latest: Option<f64>,
     earliest: Option<f64>,
 }
@@ -160,6 +161,10 @@ impl From<&Forgetting> for JsonForgetting {
         };
         JsonForgetting {
             after: forgetting.window.as_secs_f64(),
+            by: match forgetting.by {
+                ForgetBy::Last => "last",
+                _ => "first",
+            },
             steps: forgetting.steps,
             now: since_1970(forgetting.now),
             latest: forgetting.latest.map(since_1970),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use everseen::{Forgetting, Kind, LayerStats, RecoveryReport, RunStats, Stats};
+use everseen::{ForgetBy, Forgetting, Kind, LayerStats, RecoveryReport, RunStats, Stats};
 use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
@@ -114,10 +114,14 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
 fn forgetting(forgetting: &Forgetting) -> Rows {
     let Forgetting { window, steps, .. } = *forgetting;
     let (after, step) = (typed(window), typed(window / steps));
+    let since = match forgetting.by {
+        ForgetBy::Last => "last came",
+        _ => "were added",
+    };
     let mut rows = vec![
         (
             "forgets",
-            format!("keys {after} after they were added, or up to {step} later"),
+            format!("keys {after} after they {since}, or up to {step} later"),
         ),
         ("time", moment(forgetting.now)),
     ];

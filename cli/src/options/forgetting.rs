@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use everseen::{CreateOptions, Forgetting, OpenOptions, Stats, Store};
+use everseen::{CreateOptions, ForgetBy, Forgetting, OpenOptions, Stats, Store};
 
 use crate::error::CliError;
 use crate::options::units;
@@ -31,6 +31,19 @@ pub struct ForgetAfter {
         help_heading = "A new store"
     )]
     forget_steps: Option<u32>,
+
+    /// Count that time from when a key first came, or from when it last came [default: first]
+    ///
+    /// By "last", a line that is seen again stays for as long again: it is new only if it did not come for that time. Look-ups
+    /// (check) don't count.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_parser = ["first", "last"],
+        requires = "forget_after",
+        help_heading = "A new store"
+    )]
+    forget_by: Option<String>,
 }
 
 impl ForgetAfter {
@@ -38,9 +51,13 @@ impl ForgetAfter {
         if let Some(window) = self.forget_after {
             options = options.forget_after(window);
         }
-        match self.forget_steps {
-            Some(steps) => options.forget_steps(steps),
+        if let Some(steps) = self.forget_steps {
+            options = options.forget_steps(steps);
+        }
+        match self.forget_by.as_deref() {
             None => options,
+            Some("last") => options.forget_by(ForgetBy::Last),
+            Some(_) => options.forget_by(ForgetBy::First),
         }
     }
 
@@ -49,6 +66,7 @@ impl ForgetAfter {
         match option {
             "forget_after" => self.forget_after.map(units::typed),
             "forget_steps" => self.forget_steps.map(|steps| steps.to_string()),
+            "forget_by" => self.forget_by.clone(),
             _ => None,
         }
     }

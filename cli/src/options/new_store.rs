@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use everseen::sizing::{Growth, PAGE_BYTES};
-use everseen::{CreateOptions, Forgetting, Kind, OptionDifference, Stats, Store};
+use everseen::{CreateOptions, ForgetBy, Forgetting, Kind, OptionDifference, Stats, Store};
 
 use crate::error::CliError;
 use crate::options::forgetting::{At, ForgetAfter};
@@ -130,7 +130,7 @@ impl NewStore {
 fn unmet(found: &OptionDifference, stats: &Stats) -> String {
     match (found.option, stats.kind, stats.capacity) {
         ("fpr", ..) => format!("of rate {}", rate(stats.fpr_target)),
-        ("forget_after" | "forget_steps", ..) => forgetting(stats),
+        ("forget_after" | "forget_steps" | "forget_by", ..) => forgetting(stats),
         ("capacity", _, Some(keys)) | ("grows_to", Kind::Fingerprint, Some(keys)) => {
             format!("for {} keys", thousands(keys))
         }
@@ -142,9 +142,15 @@ fn unmet(found: &OptionDifference, stats: &Stats) -> String {
 fn forgetting(stats: &Stats) -> String {
     match stats.forgetting {
         None => "one that keeps keys for ever".to_owned(),
-        Some(Forgetting { window, steps, .. }) => {
+        Some(Forgetting {
+            window, steps, by, ..
+        }) => {
             let window = size::typed(window);
-            format!("one that forgets after {window}, in {steps} steps")
+            let by = match by {
+                ForgetBy::Last => ", by when they last came",
+                _ => "",
+            };
+            format!("one that forgets after {window}{by}, in {steps} steps")
         }
     }
 }

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use everseen::hash::HashedKey;
 use everseen::{
-    ClaimOptions, Fullness, Kind, Measured, Precheck, Sieve, Stats, Store, StoreLock, Verdict,
+    ClaimOptions, ForgetBy, Fullness, Kind, Measured, Precheck, Sieve, Stats, Store, StoreLock,
+    Verdict,
 };
 
 use crate::error::CliError;
@@ -39,6 +40,8 @@ pub struct Deferred {
     room: Fullness,
     /// What the store counts of the lines that it has by mistake, for which it must see those that it has.
     measured: Option<Measured>,
+    /// Whether lines that the store has are as old as this run from then on.
+    renews: bool,
     /// What the store says of each line, and which lines are new: kept to reuse the allocations.
     found: Vec<bool>,
     places: Vec<usize>,
@@ -62,6 +65,7 @@ impl Deferred {
             held: HeldKeys::default(),
             room: store.fullness()?,
             measured: stats.measured.filter(|_| stats.kind != Kind::Counting),
+            renews: stats.forgetting.is_some_and(|how| how.by == ForgetBy::Last),
             found: Vec::new(),
             places: Vec::new(),
         })
@@ -126,6 +130,10 @@ impl Deferred {
     ) -> everseen::Result<()> {
         if let Some(measured) = self.measured {
             self.show(store, measured, items)?;
+        }
+        if self.renews {
+            let found = items.iter().zip(&self.found).filter(|(_, found)| **found);
+            store.renew_batch(&found.map(|(item, _)| *item).collect::<Vec<_>>())?;
         }
         // Do not print what the store would later refuse.
         let left = self.room.left();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{BatchError, ClaimOptions, Kind, Precheck, Sieve, Store, Verdict};
+use everseen::{BatchError, ClaimOptions, ForgetBy, Kind, Precheck, Sieve, Store, Verdict};
 
 use crate::error::CliError;
 use crate::input::Input;
@@ -93,6 +93,8 @@ struct Claims<'s> {
     widest: usize,
     repeats: Repeats,
     transactional: bool,
+    /// Whether items that were seen are as old as this run from then on.
+    renews: bool,
     /// Whether items may be looked up before their turn.
     prechecks: bool,
     /// Present if lines are printed and the store remembers inserts at once.
@@ -130,6 +132,7 @@ impl<'s> Claims<'s> {
                 _ => Repeats::LeaveOut,
             },
             transactional: stats.transactional,
+            renews: stats.forgetting.is_some_and(|how| how.by == ForgetBy::Last),
             prechecks: stats.kind != Kind::Counting,
             warnings: Warnings::new(&stats),
             quota: match deferred {
@@ -206,7 +209,9 @@ impl Claims<'_> {
         self.items += self.verdicts.len() as u64;
         for (item, verdict) in items.iter().zip(&self.verdicts) {
             let is_new = *verdict == Verdict::New;
-            self.new += u64::from(is_new || self.repeats == Repeats::Count);
+            // Where lines are renewed, those that were seen change the store too.
+            let changes = is_new || self.repeats == Repeats::Count || self.renews;
+            self.new += u64::from(changes);
             if *verdict == Verdict::Pending {
                 self.passed_by.push(*item);
             }

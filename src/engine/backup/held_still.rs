@@ -77,7 +77,7 @@ pub(super) fn check_copyable(engine: &Engine) -> Result<()> {
         return Err(Error::Forked);
     }
     engine.handle.check_usable()?;
-    match engine.file.header.read_only_compatible {
+    match engine.file.header.unknown_to_writers() {
         0 => Ok(()),
         unknown => Err(engine
             .file

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::config::forget_by::ForgetBy;
 use crate::engine::Engine;
 use crate::engine::check::fullness::KeyCounter;
 use crate::engine::check::measured::{Measured, measured};
@@ -88,6 +89,8 @@ pub struct Stats {
 pub struct Forgetting {
     /// How long each key is seen at least.
     pub window: Duration,
+    /// From when on it is counted.
+    pub by: ForgetBy,
     /// In how many steps ages are counted: a key is seen for no longer than one step more than the window.
     pub steps: u32,
     /// The time of the store. Unless the handle was [told](crate::OpenOptions::clock) another, it stands still where the
@@ -107,6 +110,7 @@ impl Forgetting {
         let (latest, earliest) = (view.superblock.clock, view.superblock.earliest);
         Some(Self {
             window: Duration::from_millis(window.milliseconds()),
+            by: ForgetBy::of(header.renews()),
             steps: window.steps(),
             now: time(clock.now()),
             latest: (latest > 0).then(|| time(latest)),

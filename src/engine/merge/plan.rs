@@ -103,7 +103,7 @@ pub(crate) fn new_header(
         store_id: random()?,
         created: now(),
         compatible: 0,
-        read_only_compatible: 0,
+        read_only_compatible: model.known_to_writers(),
         has_bound_pages: true,
         ..model.clone()
     })

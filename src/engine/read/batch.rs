@@ -221,6 +221,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let mut rest = SelectionVector::all(hashes.len());
         match walk {
             Walk::Buffers(view) | Walk::Both(view) => {
+                let view = (view, self.context.since);
                 probe_buffers(view, hashes, self.says.as_ref(), &mut rest, there);
             }
             Walk::Pages { some_found: true } => {

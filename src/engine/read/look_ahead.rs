@@ -132,7 +132,13 @@ impl Reader<'_> {
             let mut rest = SelectionVector::all(hashes.len());
             rest.drop_if(|turn| found[turn]);
             let sealed_alone = None::<fn(Presence) -> Option<bool>>;
-            probe_buffers(&view, hashes, sealed_alone, &mut rest, found);
+            probe_buffers(
+                (&view, view.remembered_since()),
+                hashes,
+                sealed_alone,
+                &mut rest,
+                found,
+            );
         }
         if ahead.absent.is_of_sealed(&view) {
             // Its successor was not searched.
@@ -215,7 +221,13 @@ impl Reader<'_> {
             }
             let mut rest = SelectionVector::all(hashes.len());
             rest.drop_if(|place| found[place]);
-            probe_buffers(&view, hashes, Some(there), &mut rest, found);
+            probe_buffers(
+                (&view, view.remembered_since()),
+                hashes,
+                Some(there),
+                &mut rest,
+                found,
+            );
             if view.is_active(self.shared) {
                 // A transaction that was given up meanwhile has taken with it what the look had gone by.
                 return Ok(ahead.is_fresh_in(&view));

@@ -143,6 +143,11 @@ impl View {
         clock.map_or(0, |clock| clock.remembered_since())
     }
 
+    /// Returns the step of keys that come now; 0 in a store that does not forget.
+    pub(crate) fn this_step(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock.this_step())
+    }
+
     /// Returns what the active buffer says of a key. Those of forgotten steps are as if they were not there.
     #[inline]
     pub(crate) fn active_presence(&self, hash: u64, since: u64) -> Presence {
@@ -211,15 +216,14 @@ impl View {
 
 /// Looks for keys in the buffers, at most [`BATCH`](crate::prefetch::BATCH) of them. Sets `found` for each that is present, and drops from
 /// `rest` each that a buffer knows to be present or absent. `says` tells that from what the active buffer says of a key; `None`
-/// skips that buffer.
+/// skips that buffer. Keys count from the step `since` on.
 pub(crate) fn probe_buffers(
-    view: &View,
+    (view, since): (&View, u64),
     hashes: &[u64],
     says: Option<impl Fn(Presence) -> Option<bool>>,
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) {
-    let since = view.remembered_since();
     let active = &view.active.buffer;
     if let Some(says) = says.filter(|_| !active.is_unused()) {
         let look = |hash| says(view.active_presence(hash, since));

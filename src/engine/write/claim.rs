@@ -3,6 +3,7 @@
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::Freshness;
 use crate::engine::write::guard::WriteGuard;
+use crate::engine::write::renew::Renewed;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::engine::write::write_batch::{BatchOperation, Decision, WriteBatch};
 use crate::engine::writer_state::Claims;
@@ -15,13 +16,24 @@ use crate::shm::handle::Handle;
 /// layer's room is for committed ones.
 const LEAST_COMMITTED: u64 = 4;
 
+/// What keys are claimed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// They are absent: those that still are are new.
+    Claim,
+    /// They are there: those that still are get the age of this step.
+    Renewal,
+}
+
 /// Keys of a batch to claim.
 pub(crate) struct Candidates<'b> {
     pub(crate) batch: &'b [u64],
     /// Their places in the batch.
     pub(crate) places: &'b [usize],
+    /// When they were looked for.
     pub(crate) absent: AbsentSince,
     pub(crate) on_pending: OnPending,
+    pub(crate) purpose: Purpose,
 }
 
 /// The claims of a batch.
@@ -61,7 +73,17 @@ impl BatchOperation for ClaimBatch<'_> {
             self.prefetch(guard, turn + GROUP);
         }
         let claims = &mut *self.claims;
-        let outcome = guard.claim_one(hash, self.freshness, claims)?;
+        let outcome = match self.candidates.purpose {
+            Purpose::Claim => guard.claim_one(hash, self.freshness, claims)?,
+            Purpose::Renewal => {
+                let pending = claims.slots.len() as u64;
+                match guard.renew_one(hash, self.freshness, pending)? {
+                    Renewed::Claimed(slot) => Outcome::Claimed(slot),
+                    Renewed::LeftAlone => return Ok(Decision::Unchanged),
+                    Renewed::NoRoom => Outcome::NoRoom,
+                }
+            }
+        };
         if std::mem::take(&mut claims.gave_up) {
             self.freshness = guard.freshness(self.candidates.absent);
         }
@@ -172,12 +194,17 @@ impl WriteGuard<'_> {
         debug_assert!(candidates.places.is_sorted_by(|one, next| one < next));
         let last = candidates.places.last().copied().unwrap_or(0);
         assert!(last < candidates.batch.len().min(verdicts.len()), "{last}");
-        if self.is_full(0) {
+        let claims = candidates.purpose == Purpose::Claim;
+        if claims && self.is_full(0) {
             self.forget().map_err(Stop::at(first))?;
         }
         let freshness = self.freshness(candidates.absent);
         let held = |hash| self.view.active.buffer.is_held(hash);
-        if freshness == Freshness::Active && self.is_full(0) && !held(candidates.batch[first]) {
+        if claims
+            && freshness == Freshness::Active
+            && self.is_full(0)
+            && !held(candidates.batch[first])
+        {
             // Refuse without even creating a log.
             return Err(Stop::at(first)(self.full()));
         }
@@ -240,6 +267,14 @@ impl WriteGuard<'_> {
         }
         match buffer.claim(hash) {
             Claim::Claimed(slot) => Ok(Outcome::Claimed(slot)),
+            // Another handle renews it, perhaps.
+            Claim::Open(handle)
+                if handle != self.writer.handle.number
+                    && self.writer.file.header.renews()
+                    && self.writer.reader().is_below(hash)? =>
+            {
+                Ok(Outcome::Verdict(Verdict::Seen))
+            }
             Claim::Settled => Ok(Outcome::Verdict(Verdict::Seen)),
             Claim::Open(handle) if handle == self.writer.handle.number => {
                 Ok(Outcome::Verdict(Verdict::Seen))

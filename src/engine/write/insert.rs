@@ -9,7 +9,7 @@ use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::Freshness;
 use crate::engine::view::lookup::probe_buffers;
 use crate::engine::write::Writer;
-use crate::engine::write::claim::Candidates;
+use crate::engine::write::claim::{Candidates, Purpose};
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::error::Result;
 use crate::memtable::Presence;
@@ -34,6 +34,7 @@ impl Writer<'_> {
         let mut verdict = [Verdict::Seen];
         let Some(absent) = self.reader().absent_since(hash)? else {
             self.check_seen(&[hash], &verdict);
+            self.renew(&[hash], |_| true)?;
             return Ok(Verdict::Seen);
         };
         let candidates = Candidates {
@@ -41,11 +42,13 @@ impl Writer<'_> {
             places: &[0],
             absent,
             on_pending: OnPending::GoOn,
+            purpose: Purpose::Claim,
         };
-        match self.lock()?.claim(candidates, &mut verdict) {
-            Ok(()) => Ok(verdict[0]),
-            Err(stop) => Err(*stop.error),
+        if let Err(stop) = self.lock()?.claim(candidates, &mut verdict) {
+            return Err(*stop.error);
         }
+        self.renew(&[hash], |_| verdict[0] == Verdict::Seen)?;
+        Ok(verdict[0])
     }
 
     /// Inserts the keys of a part into a set, in order, and appends a verdict for each; with [`OnPending::Stop`] only up to
@@ -183,12 +186,16 @@ impl Writer<'_> {
                 places: &places,
                 absent,
                 on_pending,
+                purpose: Purpose::Claim,
             };
             guard.claim(candidates, &mut verdicts[first..])?;
             on_pending.truncate(verdicts, first);
         }
         let verdicts = &verdicts[first..];
         self.check_seen(batch, verdicts);
+        let is_seen = |place: usize| verdicts.get(place) == Some(&Verdict::Seen);
+        self.renew(batch, is_seen)
+            .map_err(Stop::at(verdicts.len()))?;
         self.predict(batch.len(), verdicts);
         if on_pending.stops_after(verdicts) {
             return Ok(());
@@ -232,7 +239,7 @@ impl Writer<'_> {
             order: KeyOrder::Given,
         };
         let mut rest = SelectionVector::all(batch.len());
-        probe_buffers(view, batch, Some(says), &mut rest, seen);
+        probe_buffers((view, context.since), batch, Some(says), &mut rest, seen);
         let probed = view.filter.probe_many(&context, batch, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {

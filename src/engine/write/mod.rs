@@ -40,6 +40,7 @@ pub(crate) mod insert;
 pub(crate) mod next_generation;
 pub(crate) mod quiesce;
 pub(crate) mod remove;
+pub(crate) mod renew;
 pub(crate) mod rotation;
 pub(crate) mod shm_checks;
 pub(crate) mod takeover;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use everseen::testing::Options;
-use everseen::{Store, Verdict};
+use everseen::{ForgetBy, Store, Verdict};
 use tempfile::TempDir;
 
 use super::{STEP, STEPS, at, forgetting};
@@ -22,6 +22,9 @@ struct Model {
     clock: u64,
     accepted: BTreeMap<u64, u64>,
     claimed: BTreeMap<u64, usize>,
+    /// Whether a key that is seen is as old as its last claim, and who renews one with the next commit.
+    by_last: bool,
+    renewed: BTreeMap<u64, usize>,
 }
 
 impl Model {
@@ -41,9 +44,12 @@ impl Model {
 
     fn claim(&mut self, number: u64, handle: usize, transactional: bool) -> Verdict {
         if self.is_seen(number) {
+            self.renew(number, handle, transactional);
             return Verdict::Seen;
         }
-        match self.claimed.get(&number) {
+        // What is renewed may be forgotten before the commit.
+        let open = self.claimed.get(&number).or(self.renewed.get(&number));
+        match open {
             Some(by) if *by == handle => Verdict::Seen,
             Some(_) => Verdict::Pending,
             None if transactional => {
@@ -57,15 +63,29 @@ impl Model {
         }
     }
 
+    /// Makes a key that came in an earlier step as old as this one, unless another handle is about to.
+    fn renew(&mut self, number: u64, handle: usize, transactional: bool) {
+        let step = self.step();
+        if !self.by_last || self.accepted[&number] == step {
+            return;
+        }
+        match transactional {
+            true => drop(self.renewed.entry(number).or_insert(handle)),
+            false => drop(self.accepted.insert(number, step)),
+        }
+    }
+
     fn commit(&mut self, handle: usize) {
         let step = self.step();
-        let own = self.claimed.iter().filter(|(_, by)| **by == handle);
+        let changed = self.claimed.iter().chain(&self.renewed);
+        let own = changed.filter(|(_, by)| **by == handle);
         self.accepted.extend(own.map(|(number, _)| (*number, step)));
         self.abort(handle);
     }
 
     fn abort(&mut self, handle: usize) {
         self.claimed.retain(|_, by| *by != handle);
+        self.renewed.retain(|_, by| *by != handle);
     }
 }
 
@@ -79,6 +99,7 @@ struct Way {
     background: bool,
     /// Whether few keys are a run of their own.
     has_runs: bool,
+    by: ForgetBy,
 }
 
 /// A store, its model, and the handles that are open.
@@ -101,6 +122,7 @@ impl World {
             handles: Vec::new(),
             model: Model {
                 clock: BEGIN,
+                by_last: kind.by == ForgetBy::Last,
                 ..Model::default()
             },
             random: Random::new(seed),
@@ -112,7 +134,8 @@ impl World {
     }
 
     fn options(&self) -> Options {
-        let options = forgetting(self.model.clock).step_segments(2);
+        let options = forgetting(self.model.clock).forget_by(self.kind.by);
+        let options = options.step_segments(2);
         let options = options.exclusive(self.kind.handles == 1);
         let options = options.background(self.kind.background);
         match self.kind.has_runs {
@@ -175,6 +198,15 @@ impl World {
             let expected = self.model.claim(number, handle, self.kind.transactional);
             assert_eq!(verdict, expected, "key {number}");
         }
+        if self.kind.transactional {
+            let changed = self
+                .model
+                .claimed
+                .values()
+                .chain(self.model.renewed.values());
+            let own = changed.filter(|by| **by == handle).count() as u64;
+            assert_eq!(self.handles[handle].uncommitted().unwrap().keys, own);
+        }
     }
 
     fn look(&mut self, handle: usize) {
@@ -187,7 +219,8 @@ impl World {
         };
         for (number, found) in numbers.into_iter().zip(found) {
             let model = &self.model;
-            let expected = model.is_seen(number) || model.claimed.contains_key(&number);
+            let open = |by: &BTreeMap<u64, usize>| by.contains_key(&number);
+            let expected = model.is_seen(number) || open(&model.claimed) || open(&model.renewed);
             assert_eq!(found, expected, "key {number}");
         }
     }
@@ -229,7 +262,8 @@ impl World {
             false => store.checkpoint().unwrap(),
         }
         let (keys, known) = (store.stats().unwrap().keys, self.model.seen());
-        let known = known + self.model.claimed.len() as u64;
+        let open = self.model.claimed.len() + self.model.renewed.len();
+        let known = known + open as u64;
         match is_full || !self.kind.has_runs {
             true => assert_eq!(keys, known),
             false => assert!(keys >= known, "{keys} of {known}"),
@@ -251,6 +285,7 @@ impl World {
         self.handles.clear();
         (self._folder, self.path) = (folder, path);
         self.model.claimed.clear();
+        self.model.renewed.clear();
         self.pause();
         self.open_all();
     }
@@ -287,6 +322,10 @@ fn run_all(transactional: bool) {
                 handles,
                 background,
                 has_runs: seed % 2 == 0,
+                by: match (seed / 2 + u64::from(background)) % 2 {
+                    0 => ForgetBy::First,
+                    _ => ForgetBy::Last,
+                },
             };
             run(seed, kind, steps);
         }

@@ -61,7 +61,7 @@ fn info_says_how_a_store_forgets() {
     let info = json(&lab.run(&["info", "--json", "s"]).expect(0));
     assert_fields(
         &info["forgetting"],
-        &["after", "steps", "now", "latest", "earliest"],
+        &["after", "by", "steps", "now", "latest", "earliest"],
     );
     assert_eq!(info["forgetting"]["after"], 2_592_000.0);
     assert_eq!(info["forgetting"]["steps"], 15);
@@ -97,7 +97,7 @@ fn a_store_that_exists_is_not_another_one() {
     lab.run(&[&bloom[..], &["--forget-after", "1d"]].concat())
         .expect_error("only kind fingerprint forgets");
     let union = lab.run(&["union", "u", "s", "s"]);
-    union.expect_error("forgets keys");
+    union.expect(0);
 }
 
 /// Commands that accept no line need no new time, and go by that of the lines.
@@ -221,4 +221,45 @@ fn a_kill_makes_no_line_older_or_younger() {
     let fourth = lab.run_on(&dedup("3605640"), &input).expect(0);
     assert!(fourth == second);
     lab.run(&["verify", "s"]).expect(0);
+}
+
+/// In a store that is transactional, and in one that remembers at once.
+#[test]
+fn a_line_that_keeps_coming_stays_where_its_last_time_counts() {
+    for others in [&[][..], &["--transactional=false"]] {
+        let lab = Lab::new();
+        let create = [
+            "create",
+            "s",
+            "--forget-after",
+            "30d",
+            "--forget-by",
+            "last",
+        ];
+        lab.run(&[&create[..], others].concat()).expect(0);
+        let text = lab.run(&["info", "s"]).out;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.contains("30d after they last came"), "{text}");
+        let dedup = |at: &str, lines: &[u8]| {
+            lab.run_on(&["dedup", "-q", "--at", at, "s"], lines)
+                .expect(0)
+        };
+        assert_eq!(dedup("2026-01-01", b"a\nb\n"), b"a\nb\n");
+        for day in ["2026-01-20", "2026-02-10", "2026-03-01", "2026-03-20"] {
+            assert_eq!(dedup(day, b"a\n"), b"", "{day}");
+            lab.run_on(&["check", "--at", day, "s"], b"b\n");
+        }
+        assert_eq!(dedup("2026-03-21", b"a\nb\n"), b"b\n");
+        assert_eq!(dedup("2026-04-25", b"a\n"), b"a\n");
+        let refused = [
+            "dedup",
+            "--forget-after",
+            "30d",
+            "--forget-by",
+            "first",
+            "s",
+        ];
+        lab.run(&refused)
+            .expect_error("forgets after 30d, by when they last came, in 15 steps");
+    }
 }

@@ -1,0 +1,154 @@
+//! Renewing keys that are seen, in a store that forgets each by when it last came.
+
+use crate::engine::view::View;
+use crate::engine::view::lookup::{AbsentSince, Freshness, probe_buffers};
+use crate::engine::write::Writer;
+use crate::engine::write::claim::{Candidates, Purpose};
+use crate::engine::write::guard::WriteGuard;
+use crate::engine::write::verdict::{OnPending, Stop, Verdict};
+use crate::error::{Error, Result};
+use crate::memtable::{Claim, Presence, Slot};
+use crate::page_io::probe::{BatchProbe, KeyOrder, NeedsPointLookup};
+use crate::prefetch::BATCH;
+use crate::prefetch::selection::SelectionVector;
+
+/// Keys that are seen and came before this step.
+struct Renewable {
+    /// Their places in the batch.
+    places: Vec<usize>,
+    /// When they were there.
+    found: AbsentSince,
+}
+
+impl Writer<'_> {
+    /// Renews those keys of a batch that are seen, at most [`BATCH`] of them: they are as old as this step from then on, in a
+    /// transactional store from the commit on. Does nothing in a store that keeps the age that a key had first.
+    pub(crate) fn renew(&self, batch: &[u64], is_seen: impl Fn(usize) -> bool) -> Result<()> {
+        if !self.file.header.renews() {
+            return Ok(());
+        }
+        let seen: Vec<usize> = (0..batch.len()).filter(|place| is_seen(*place)).collect();
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let Renewable { places, found } = self.find_renewable(batch, &seen)?;
+        if places.is_empty() {
+            return Ok(());
+        }
+        let candidates = Candidates {
+            batch,
+            places: &places,
+            absent: found,
+            on_pending: OnPending::GoOn,
+            purpose: Purpose::Renewal,
+        };
+        // What a batch that claims has to say of each key was said before.
+        let mut verdicts = [Verdict::Seen; BATCH];
+        let renewed = self.lock()?.claim(candidates, &mut verdicts);
+        renewed.map_err(|Stop { error, .. }| *error)
+    }
+
+    /// Finds those of a batch's keys that are there, but not of this step.
+    fn find_renewable(&self, batch: &[u64], seen: &[usize]) -> Result<Renewable> {
+        let hashes: Vec<u64> = seen.iter().map(|place| batch[*place]).collect();
+        loop {
+            let view = self.views.current()?;
+            let found = AbsentSince::of(&view);
+            // What a transaction has changed is left to it.
+            let is_touched = |presence| (presence != Presence::Absent).then_some(true);
+            let is_settled = |presence| match presence {
+                Presence::Absent => None,
+                presence => Some(presence == Presence::Settled),
+            };
+            let (this_step, remembered) = (view.this_step(), view.remembered_since());
+            let is_new = self.probe_since(&view, &hashes, this_step, is_touched);
+            let is_there = self.probe_since(&view, &hashes, remembered, is_settled);
+            let places = match (is_new, is_there) {
+                (Ok(is_new), Ok(is_there)) => {
+                    let is_renewable = |at: &usize| is_there[*at] && !is_new[*at];
+                    let turns = (0..seen.len()).filter(is_renewable);
+                    turns.map(|at| seen[at]).collect()
+                }
+                // A page can't be read, or was overtaken. What is renewed once more than it must costs a record.
+                _ => self.look_for_each(batch, seen)?,
+            };
+            if view.found_holds(self.shared) {
+                return Ok(Renewable { places, found });
+            }
+        }
+    }
+
+    /// Looks for keys in the buffers and in the pages of a view. Those count that came in a step or later.
+    fn probe_since(
+        &self,
+        view: &View,
+        hashes: &[u64],
+        since: u64,
+        says: impl Fn(Presence) -> Option<bool>,
+    ) -> Result<[bool; BATCH], NeedsPointLookup> {
+        let mut found = [false; BATCH];
+        let mut rest = SelectionVector::all(hashes.len());
+        let context = BatchProbe {
+            exempt: view.sections.exempt.as_deref(),
+            since,
+            window: self.shared.window(),
+            order: KeyOrder::Given,
+        };
+        let there = &mut found[..hashes.len()];
+        probe_buffers((view, since), hashes, Some(says), &mut rest, there);
+        view.filter.probe_many(&context, hashes, &mut rest, there)?;
+        Ok(found)
+    }
+
+    fn look_for_each(&self, batch: &[u64], seen: &[usize]) -> Result<Vec<usize>> {
+        let mut there = Vec::with_capacity(seen.len());
+        for place in seen {
+            if self.reader().absent_since(batch[*place])?.is_none() {
+                there.push(*place);
+            }
+        }
+        Ok(there)
+    }
+}
+
+/// What becomes of one key.
+pub(super) enum Renewed {
+    Claimed(Slot),
+    /// It is of this step already, or it has gone, or another handle decides of it.
+    LeftAlone,
+    NoRoom,
+}
+
+impl WriteGuard<'_> {
+    /// Claims a key for this step that is there, unless it has changed since it was found.
+    pub(super) fn renew_one(
+        &mut self,
+        hash: u64,
+        freshness: Freshness,
+        pending: u64,
+    ) -> Result<Renewed> {
+        let since = self.view.remembered_since();
+        let is_below = match freshness {
+            Freshness::Active => true,
+            Freshness::Sealed => self.view.sealed_says(hash, since) != Some(false),
+            Freshness::Checkpointed => self.writer.reader().is_below(hash)?,
+        };
+        let buffer = &self.view.active.buffer;
+        if !is_below || buffer.lookup(hash) != Presence::Absent {
+            return Ok(Renewed::LeftAlone);
+        }
+        let quota = self.writer.quota();
+        if self.slot().uncommitted().saturating_add(pending) >= quota {
+            return Err(Error::TransactionTooLarge { quota });
+        }
+        // A full store takes no key more, but has these.
+        if self.log_is_long() {
+            return Ok(Renewed::NoRoom);
+        }
+        Ok(match buffer.claim(hash) {
+            Claim::Claimed(slot) => Renewed::Claimed(slot),
+            Claim::NoRoom => Renewed::NoRoom,
+            Claim::Settled | Claim::Open(_) | Claim::Removing(_) => Renewed::LeftAlone,
+        })
+    }
+}
