@@ -322,15 +322,6 @@ pub enum Error {
         got: Kind,
     },
 
-    /// A store that forgets can't do this.
-    #[error("{path}: forgets keys; only stores that keep them can {action}", path = shown(path))]
-    Forgets {
-        /// The store.
-        path: PathBuf,
-        /// The requested operation, worded so that it follows "can".
-        action: &'static str,
-    },
-
     /// Only a store that forgets can do this.
     #[error("{path}: keeps keys for ever; only stores that forget can {action}", path = shown(path))]
     NeverForgets {

@@ -103,7 +103,6 @@ fn path(error: &Error) -> Option<&Path> {
         | Error::Delta { path, .. }
         | Error::Mismatch { path, .. }
         | Error::WrongKind { path, .. }
-        | Error::Forgets { path, .. }
         | Error::NeverForgets { path, .. }
         | Error::Overfull { path, .. }
         | Error::KeysInLog { path, .. }

@@ -10,18 +10,11 @@ pub(crate) use crate::bloom::layer_merge::{LayerPlan, check_bound};
 pub(crate) use crate::bloom::layer_packing::Part;
 pub(crate) use crate::bloom::united_layer::UnitedLayer;
 pub(crate) use crate::fingerprint::set_algebra::{
-    SetMerge, SetOperation, check_limit, rate_of, set_rate,
+    SetMerge, SetOperation, check_limit, common_time, rate_of, set_rate,
 };
 
 /// Refuses a store of a kind that can't be merged.
 pub(crate) fn expect_mergeable(store: StillFile<'_>) -> Result<()> {
-    if store.header.window.is_some() {
-        // Of two ages of one key, no operation says yet which one counts.
-        return Err(Error::Forgets {
-            path: store.path.to_owned(),
-            action: "be merged",
-        });
-    }
     match store.header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Fingerprint => Ok(()),
         kind @ Kind::Counting => Err(Error::WrongKind {

@@ -14,6 +14,7 @@ pub(crate) struct NetWalk<'a> {
     /// Those of the youngest run first. No fingerprint is in both lists of a run.
     lists: Vec<(List, FingerprintList<'a>)>,
     next: Option<(u64, List)>,
+    ages: Ages,
     /// How many pages were read.
     read: u64,
 }
@@ -34,6 +35,7 @@ impl<'a> NetWalk<'a> {
         let mut walk = Self {
             lists,
             next: None,
+            ages: from.ages,
             read: 0,
         };
         walk.find_next();
@@ -53,10 +55,12 @@ impl<'a> NetWalk<'a> {
         self.next = None;
         for (list, entries) in &self.lists {
             // Of those that have it, the youngest run counts.
-            if let Some(fingerprint) = entries.peek()
-                && self.next.is_none_or(|(least, _)| fingerprint < least)
+            if let Some(number) = entries.peek()
+                && self
+                    .next
+                    .is_none_or(|(least, _)| number < self.ages.first_of(least))
             {
-                self.next = Some((fingerprint, *list));
+                self.next = Some((number, *list));
             }
         }
     }
@@ -66,8 +70,10 @@ impl<'a> NetWalk<'a> {
         let Some((least, _)) = self.next else {
             return Ok(());
         };
+        let ages = self.ages;
         for (_, entries) in &mut self.lists {
-            if entries.peek() == Some(least) {
+            let next = entries.peek().map(|next| ages.first_of(next));
+            if next == Some(ages.first_of(least)) {
                 self.read += entries.pass()?;
             }
         }
@@ -80,7 +86,8 @@ impl<'a> NetWalk<'a> {
 pub(crate) struct NetList<'a>(NetWalk<'a>);
 
 impl<'a> NetList<'a> {
-    pub(crate) fn open(store: StillFile<'a>) -> Result<Self> {
+    /// Begins with the first fingerprint of a store, whose ages are counted so.
+    pub(crate) fn open(store: StillFile<'a>, ages: Ages) -> Result<Self> {
         let StillFile {
             file,
             path,
@@ -94,7 +101,7 @@ impl<'a> NetList<'a> {
             file,
             path,
             bound: (space, binding),
-            ages: Ages::left_out(space.age_bits()),
+            ages,
             salvages: false,
         };
         let mut list = Self(NetWalk::over(from, &runs, 0)?);

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use crate::config::forget_by::ForgetBy;
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::{FIRST_PAGE, page_offset};
@@ -13,6 +14,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::page::Binding;
+use crate::page::ages::Ages;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
@@ -96,7 +98,7 @@ impl<'a, 'w> SetMerge<'a, 'w> {
             segments: Vec::new(),
             end: FIRST_PAGE,
         };
-        let mut packer = Packer::begin(0);
+        let mut packer = Packer::begin(0).with_ages(common_ages(self.stores));
         let mut is_empty = true;
         self.for_each(|some| {
             is_empty = false;
@@ -116,23 +118,28 @@ impl<'a, 'w> SetMerge<'a, 'w> {
 
     /// Calls `each` with all fingerprints of the result, in order, many at a time.
     fn for_each(&mut self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
+        let ages = common_ages(self.stores);
         let stores = self.stores.iter();
-        let lists = stores.map(|store| NetList::open(*store));
+        let lists = stores.map(|store| NetList::open(*store, ages));
         let mut lists: Vec<_> = lists.collect::<Result<_>>()?;
         self.total = lists.iter().map(NetList::pages).sum();
         self.tell()?;
         let mut kept = Vec::with_capacity(PACKED_AT_ONCE);
-        while let Some(least) = lists.iter().filter_map(NetList::peek).min() {
+        // Of several ages of a fingerprint, the least comes first.
+        while let Some(youngest) = lists.iter().filter_map(NetList::peek).min() {
+            let least = ages.first_of(youngest);
+            let has_it =
+                |list: &NetList<'_>| list.peek().map(|one| ages.first_of(one)) == Some(least);
             let (mut with_it, mut read) = (0, 0);
-            let is_in_first = lists[0].peek() == Some(least);
+            let is_in_first = has_it(&lists[0]);
             for list in &mut lists {
-                if list.peek() == Some(least) {
+                if has_it(list) {
                     with_it += 1;
                     read += list.pass()?;
                 }
             }
             if self.operation.keeps(with_it, lists.len(), is_in_first) {
-                kept.push(least);
+                kept.push(youngest);
             }
             if kept.len() == PACKED_AT_ONCE {
                 each(&kept)?;
@@ -221,18 +228,47 @@ pub(crate) fn rate_of(header: &Header, keys: u64) -> f64 {
     keys as f64 / header.space().map_or(0, FingerprintSpace::count) as f64
 }
 
-/// Refuses stores whose fingerprints can't be compared.
+/// Returns the time of some stores together; 0 if they don't forget.
+pub(crate) fn common_time(stores: &[StillFile<'_>]) -> u64 {
+    let clocks = stores.iter().map(|store| store.superblock.clock);
+    clocks.max().unwrap_or(0)
+}
+
+/// Returns how ages are counted in what some stores become together.
+fn common_ages(stores: &[StillFile<'_>]) -> Ages {
+    let window = stores.first().and_then(|store| store.header.window);
+    window.map_or(Ages::NONE, |window| Ages::at(window, common_time(stores)))
+}
+
+/// Refuses stores whose fingerprints can't be compared, or whose windows differ.
 pub(crate) fn check_comparable(stores: &[StillFile<'_>]) -> Result<()> {
+    let space = |header: &Header| {
+        let count = header.space().map_or(0, FingerprintSpace::distinct);
+        count.to_string()
+    };
+    let window = |header: &Header| match header.window {
+        None => "for ever".to_owned(),
+        Some(window) => format!("{} ms in {} steps", window.milliseconds(), window.steps()),
+    };
+    let renews = |header: &Header| ForgetBy::of(header.renews());
+    let renews = |header: &Header| format!("{:?}", renews(header)).to_lowercase();
+    let properties: [(_, &dyn Fn(&Header) -> String); 3] = [
+        ("space", &space),
+        ("window", &window),
+        ("forget_by", &renews),
+    ];
     let first = &stores[0];
-    let space = |store: &StillFile<'_>| store.header.space().map_or(0, FingerprintSpace::count);
-    match stores.iter().find(|store| space(store) != space(first)) {
-        None => Ok(()),
-        Some(store) => Err(Error::Mismatch {
-            path: store.path.to_owned(),
-            other: first.path.to_owned(),
-            field: "space",
-            expected: space(first).to_string(),
-            got: space(store).to_string(),
-        }),
+    for (field, of) in properties {
+        let expected = of(first.header);
+        if let Some(store) = stores.iter().find(|store| of(store.header) != expected) {
+            return Err(Error::Mismatch {
+                path: store.path.to_owned(),
+                other: first.path.to_owned(),
+                field,
+                expected,
+                got: of(store.header),
+            });
+        }
     }
+    Ok(())
 }

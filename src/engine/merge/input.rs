@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::config::damage_policy::OnDamage;
 use crate::config::open_options::OpenOptions;
@@ -35,11 +36,13 @@ impl Input {
     /// All stores are first checkpointed one after another, so that only one at a time takes the memory of a
     /// checkpoint.
     pub(crate) fn open_all(options: &OpenOptions, paths: &[PathBuf]) -> Result<Vec<Self>> {
-        let options = options
+        let mut options = options
             .clone()
             .background(false)
             .exclusive(false)
             .on_damage(OnDamage::Error);
+        // No key is accepted, so no store needs a later time than it has recorded.
+        options.clock.get_or_insert(SystemTime::UNIX_EPOCH);
         options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {

@@ -51,12 +51,14 @@ impl<'a, 'w> ListedMerge<'a, 'w> {
         let files = held.files();
         let merge = SetMerge::new(&files, self.operation, &mut **self.watch);
         let (directory, pages_read) = merge.write((file, path), &header, superblock.generation)?;
+        let clock = filter::common_time(&files);
         drop(files);
         drop(held);
         filter::check_limit(out, &header, directory.keys)?;
         // Readers ask by it whether the directory is older than the superblock.
         assert!(directory.version <= superblock.sequence, "{directory:?}");
         superblock.directory = Some(directory);
+        superblock.clock = clock;
         let exempt = exemptions::keep(self.inputs, file, path, &superblock)?;
         superblock.sections.extend(exempt);
         begin(draft, &superblock)?;

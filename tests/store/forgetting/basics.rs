@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use everseen::{CreateOptions, Error, Kind, Merge, OnDamage, OpenOptions, Store, apply_delta};
+use everseen::{
+    CreateOptions, Error, ForgetBy, Kind, Merge, OnDamage, OpenOptions, Store, apply_delta,
+};
 
 use super::{BEGIN, STEP, STEPS, WINDOW, at, forgetting};
 use crate::support::files::{image, place, small};
@@ -251,13 +253,24 @@ fn what_a_store_has_is_compared_with_what_is_asked_for() {
 }
 
 #[test]
-fn what_only_others_can_do_is_refused() {
+fn what_does_not_fit_is_refused() {
     let (folder, path) = place();
     let store = forgetting(BEGIN).create(&path).unwrap();
     store.insert("key").unwrap();
+    store.close().unwrap();
     let out = folder.path().join("union");
-    let union = Merge::new().union(&out, &[&path, &path]);
-    assert!(matches!(union, Err(Error::Forgets { .. })), "{union:?}");
+    let others = [
+        (forgetting(BEGIN).forget_steps(14), "window"),
+        (forgetting(BEGIN).forget_by(ForgetBy::Last), "forget_by"),
+    ];
+    for (number, (options, expected)) in others.into_iter().enumerate() {
+        let other = folder.path().join(number.to_string());
+        options.create(&other).unwrap().close().unwrap();
+        match Merge::new().union(&out, &[&path, &other]) {
+            Err(Error::Mismatch { field, .. }) => assert_eq!(field, expected),
+            union => panic!("{union:?}"),
+        }
+    }
     let keeps = folder.path().join("keeps");
     let keeps: Store = small().capacity(10).create(keeps).unwrap();
     let refused = keeps.advance_to(at(BEGIN));

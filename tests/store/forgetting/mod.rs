@@ -1,6 +1,7 @@
 //! Stores that forget: windows of time, and what each handle answers at which time.
 
 mod basics;
+mod merges;
 mod model;
 mod runs;
 mod wrong_clocks;
