@@ -126,6 +126,7 @@ pub use engine::backup::apply::ApplyReport;
 pub use engine::backup::delta_writer::DeltaReport;
 pub use engine::backup::snapshot::SnapshotReport;
 pub use engine::check::fullness::Fullness;
+pub use engine::check::keys_by_age::{KeysByAge, KeysOfStep};
 pub use engine::check::measured::Measured;
 pub use engine::check::repair::RepairReport;
 pub use engine::check::stats::{Forgetting, LayerStats, RunStats, Stats};

@@ -26,8 +26,8 @@ use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::readahead::SegmentReadahead;
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
-use crate::page::Kind;
 use crate::page::write_window::WriteWindow;
+use crate::page::{Binding, Kind};
 use crate::page_io::map_error::MapError;
 use crate::page_io::probe::{BatchProbe, NeedsPointLookup, OnDamaged, Probe, StaleDirectory};
 use crate::prefetch::BehindWalk;
@@ -36,6 +36,7 @@ use crate::prefetch::selection::SelectionVector;
 use crate::sys::storage::StorageFile;
 
 pub(crate) use crate::fingerprint::pending_filter::PendingFilter;
+pub(crate) use crate::fingerprint::runs::steps_of_keys::StepsOfKeys;
 
 /// Returns whether the pages are those of segments: sorted lists of keys, which a checkpoint never changes, but replaces by
 /// others. So their keys can be listed, their room may be taken by something else while they are read, and the file of a
@@ -114,6 +115,15 @@ impl Filter {
         match self {
             Self::Fingerprint(segments) => Some(segments),
             Self::Bloom(_) | Self::Closed => None,
+        }
+    }
+
+    /// Counts keys by their steps, from at most so many pages; none of a store without ages. Returns `None` if the pages were
+    /// overtaken.
+    pub(crate) fn steps_of_keys(&self, binding: Binding, most: u64) -> Option<StepsOfKeys> {
+        match self {
+            Self::Fingerprint(segments) => segments.steps_of_keys(binding, most),
+            Self::Bloom(_) | Self::Closed => Some(StepsOfKeys::default()),
         }
     }
 

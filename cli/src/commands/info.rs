@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, ForgetBy, Forgetting, LayerStats, Measured, OpenOptions, RecoveryReport,
-    RunStats, Stats, VerifyReport,
+    Commit, Escaped, ForgetBy, Forgetting, KeysByAge, LayerStats, Measured, OpenOptions,
+    RecoveryReport, RunStats, Stats, VerifyReport,
 };
 use everseen_keys::rule::Kept;
 use serde::Serialize;
@@ -60,6 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     args.at.tell(&store)?;
     let stats = store.stats()?;
     let measured = stats.measured;
+    let by_age = store.keys_by_age()?;
     let recovery = store.recovery().clone();
     let label = store.label().map(<[u8]>::to_vec);
     let report = args.pages.then(|| store.verify()).transpose()?;
@@ -68,6 +69,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let estimate = report.as_ref().map(JsonEstimate::from);
     let mut json = Json::of(&stats, &recovery, damage, estimate);
     json.measured = measured.as_ref().map(JsonMeasured::from);
+    if let (Some(forgetting), Some(by_age)) = (&mut json.forgetting, &by_age) {
+        forgetting.keep_ages(by_age);
+    }
     if let Some(label) = &label {
         json.keep_label(label);
     }
@@ -80,6 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             stats: &stats,
             label: label.as_deref(),
             recovery: &recovery,
+            by_age: by_age.as_ref(),
             json: &json,
         };
         print(&facts.text())?;
@@ -151,14 +156,36 @@ struct JsonForgetting {
     /// Absent before the first checkpoint.
     latest: Option<f64>,
     earliest: Option<f64>,
+    due: Vec<JsonDue>,
+    due_is_exact: bool,
+}
+
+/// Keys that are forgotten at one time.
+#[derive(Serialize)]
+struct JsonDue {
+    /// Since 1970.
+    at: f64,
+    keys: u64,
+}
+
+/// Returns seconds since 1970.
+fn since_1970(time: SystemTime) -> f64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
+}
+
+impl JsonForgetting {
+    fn keep_ages(&mut self, by_age: &KeysByAge) {
+        let due = by_age.steps.iter().map(|step| JsonDue {
+            at: since_1970(step.forgotten),
+            keys: step.keys,
+        });
+        (self.due, self.due_is_exact) = (due.collect(), by_age.is_exact);
+    }
 }
 
 impl From<&Forgetting> for JsonForgetting {
     fn from(forgetting: &Forgetting) -> Self {
-        let since_1970 = |time: SystemTime| {
-            let since = time.duration_since(UNIX_EPOCH);
-            since.unwrap_or_default().as_secs_f64()
-        };
         JsonForgetting {
             after: forgetting.window.as_secs_f64(),
             by: match forgetting.by {
@@ -169,6 +196,8 @@ impl From<&Forgetting> for JsonForgetting {
             now: since_1970(forgetting.now),
             latest: forgetting.latest.map(since_1970),
             earliest: forgetting.earliest.map(since_1970),
+            due: Vec::new(),
+            due_is_exact: true,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use everseen::{ForgetBy, Forgetting, Kind, LayerStats, RecoveryReport, RunStats, Stats};
+use everseen::{
+    ForgetBy, Forgetting, KeysByAge, KeysOfStep, Kind, LayerStats, RecoveryReport, RunStats, Stats,
+};
 use everseen_keys::rule::Kept;
 
 use crate::commands::info::{Json, JsonDamage};
@@ -21,15 +23,51 @@ pub struct Facts<'a> {
     pub stats: &'a Stats,
     pub label: Option<&'a [u8]>,
     pub recovery: &'a RecoveryReport,
+    pub by_age: Option<&'a KeysByAge>,
     pub json: &'a Json,
 }
 
+/// Lines that say when keys are forgotten.
+const MOST_DUE: usize = 8;
+
 impl Facts<'_> {
+    /// Says how many keys are forgotten at which time.
+    fn when_keys_go(&self) -> Rows {
+        let (Some(by_age), Some(forgetting)) = (self.by_age, self.stats.forgetting) else {
+            return Rows::new();
+        };
+        let about = if by_age.is_exact { "" } else { "about " };
+        let is_gone = |step: &&KeysOfStep| step.forgotten <= forgetting.now;
+        let gone = by_age.steps.iter().take_while(is_gone).count();
+        let (gone, due) = by_age.steps.split_at(gone);
+        let sum = |steps: &[KeysOfStep]| {
+            let keys = steps.iter().map(|step| step.keys);
+            format!("{about}{}", many(keys.sum(), "key"))
+        };
+        let mut rows = Rows::new();
+        if !gone.is_empty() {
+            rows.push((
+                "forgotten",
+                format!("{}, which later checkpoints drop", sum(gone)),
+            ));
+        }
+        for some in due.chunks(due.len().div_ceil(MOST_DUE).max(1)) {
+            let label = match rows.last() {
+                Some(("due", _) | ("", _)) => "",
+                _ => "due",
+            };
+            let at = some.last().map_or(forgetting.now, |step| step.forgotten);
+            rows.push((label, format!("{} by {}", sum(some), moment(at))));
+        }
+        rows
+    }
+
     pub fn text(&self) -> String {
         let rows = [
             what_it_is(self.name, self.stats),
             self.label.map_or_else(Rows::new, how_lines_are_read),
             how_full_it_is(self.stats, self.json),
+            self.when_keys_go(),
             how_it_lies(self.stats, self.recovery, self.json),
         ];
         let mut text = String::new();
@@ -118,20 +156,13 @@ fn forgetting(forgetting: &Forgetting) -> Rows {
         ForgetBy::Last => "last came",
         _ => "were added",
     };
-    let mut rows = vec![
+    vec![
         (
             "forgets",
             format!("keys {after} after they {since}, or up to {step} later"),
         ),
         ("time", moment(forgetting.now)),
-    ];
-    if let (Some(earliest), Some(latest)) = (forgetting.earliest, forgetting.latest) {
-        // The first is the begin of a step, so it may be later than the only key.
-        let earliest = earliest.min(latest);
-        let came = format!("{} to {}", moment(earliest), moment(latest));
-        rows.push(("keys came", came));
-    }
-    rows
+    ]
 }
 
 fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {

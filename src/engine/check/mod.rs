@@ -3,6 +3,7 @@
 //! Verifying and repairing an open store hold checkpoints off; an offline repair needs the store to itself.
 
 pub(crate) mod fullness;
+pub(crate) mod keys_by_age;
 mod log_repair;
 pub(crate) mod measured;
 pub(crate) mod offline_repair;

@@ -20,6 +20,7 @@ use crate::file::{FormatError, Header, Layer};
 use crate::page::write_window::check_patiently;
 use crate::page::{Binding, Content, PAGE_BYTES, PageFault};
 use crate::storefile::still_file::StillFile;
+use crate::sys::FileId;
 use crate::sys::storage::{Owner, read_exact_at};
 
 /// A store whose pages hold everything that it had acknowledged when the merge began.
@@ -109,6 +110,10 @@ impl Input {
                 process: None,
             }),
         }
+    }
+
+    fn file_id(&self) -> FileId {
+        self.store.handle.locks.id()
     }
 
     pub(crate) fn label(&self) -> Option<&[u8]> {
@@ -243,20 +248,27 @@ struct StillInput<'a> {
     input: &'a Input,
     /// The newest one.
     superblock: Superblock,
-    _held_off: HeldOff<'a>,
+    /// `None` if an input before is the same store, which holds them off already.
+    _held_off: Option<HeldOff<'a>>,
 }
 
 impl<'a> StillInputs<'a> {
     /// A checkpoint would free the room of segments that are still to be read.
     pub(crate) fn of(inputs: &'a [Input]) -> Result<Self> {
-        let hold = |input: &'a Input| {
-            Ok(StillInput {
-                _held_off: Checkpointer::of(&input.store).hold_off()?,
+        let mut held: Vec<StillInput<'a>> = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let is_same = |one: &StillInput<'_>| one.input.file_id() == input.file_id();
+            let held_off = match held.iter().any(is_same) {
+                true => None,
+                false => Some(Checkpointer::of(&input.store).hold_off()?),
+            };
+            held.push(StillInput {
+                _held_off: held_off,
                 superblock: input.newest_settled()?,
                 input,
-            })
-        };
-        Ok(Self(inputs.iter().map(hold).collect::<Result<_>>()?))
+            });
+        }
+        Ok(Self(held))
     }
 
     pub(crate) fn files(&self) -> Vec<StillFile<'_>> {

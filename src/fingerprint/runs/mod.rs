@@ -7,6 +7,7 @@ mod list_writer;
 pub(crate) mod run_checkpoint;
 pub(crate) mod run_directories;
 pub(crate) mod run_set;
+pub(crate) mod steps_of_keys;
 mod undecided;
 pub(crate) mod young_changes;
 mod young_filter;

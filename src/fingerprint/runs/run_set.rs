@@ -389,10 +389,15 @@ impl RunSet {
         self.space
     }
 
+    /// Returns all runs, each with the fingerprint from which on its entries count.
+    pub(crate) fn begun_runs(&self) -> impl Iterator<Item = (&Arc<RunPages>, u64)> {
+        let young = self.young.iter().map(|run| (&run.pages, run.begin));
+        young.chain([(&self.oldest, 0)])
+    }
+
     /// Returns all lists, each with the fingerprint from which on its entries count.
     pub(crate) fn lists(&self) -> impl Iterator<Item = (&SegmentPages, u64)> {
-        let young = self.young.iter().map(|run| (&run.pages, run.begin));
-        let runs = young.chain([(&self.oldest, 0)]);
+        let runs = self.begun_runs();
         runs.flat_map(|(run, begin)| run.lists().map(move |list| (list, begin)))
     }
 

@@ -36,6 +36,23 @@ fn holds(path: &Path, keys: &BTreeSet<u64>, all: u64) {
 }
 
 #[test]
+fn a_store_may_be_merged_with_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let one = path("one");
+    store_of(&one, 0..3000);
+    let set: BTreeSet<u64> = (0..3000).collect();
+    let twice = [&one, &one];
+    Merge::new().union(path("union"), &twice).unwrap();
+    holds(&path("union"), &set, 4000);
+    let merge = Merge::new();
+    merge.intersection(path("intersection"), &twice).unwrap();
+    holds(&path("intersection"), &set, 4000);
+    Merge::new().difference(path("difference"), &twice).unwrap();
+    holds(&path("difference"), &BTreeSet::new(), 4000);
+}
+
+#[test]
 fn the_three_operations_are_those_of_sets() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -122,6 +122,38 @@ fn forgets_all_once(on_damage: OnDamage) {
     assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
 }
 
+/// Exactly in a small store, about in one of more than 1,024 pages.
+#[test]
+fn a_store_tells_how_many_keys_are_how_old() {
+    for (each, is_exact) in [(500, true), (200_000, false)] {
+        let (_folder, path) = place();
+        let store = forgetting(BEGIN)
+            .capacity(10_000_000)
+            .create(&path)
+            .unwrap();
+        for step in 0..8 {
+            store.advance_to(at(BEGIN + 2 * step * STEP)).unwrap();
+            let keys: Vec<u64> = (step * each..(step + 1) * each).map(key).collect();
+            assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+            if step % 3 == 2 {
+                store.checkpoint().unwrap();
+            }
+        }
+        let by_age = store.keys_by_age().unwrap().unwrap();
+        assert_eq!(by_age.is_exact, is_exact);
+        assert_eq!(by_age.steps.len(), 8);
+        for (number, step) in (0..).zip(by_age.steps) {
+            assert_eq!(step.came, at(BEGIN + 2 * number * STEP));
+            assert_eq!(step.forgotten, at(BEGIN + (2 * number + STEPS + 1) * STEP));
+            let apart = step.keys.abs_diff(each);
+            assert!(apart * 20 <= if is_exact { 0 } else { each }, "{step:?}");
+        }
+    }
+    let (_folder, path) = place();
+    let keeps = small().capacity(10).create(path).unwrap();
+    assert_eq!(keeps.keys_by_age().unwrap(), None);
+}
+
 /// Room for keys comes back as they are forgotten.
 #[test]
 fn a_full_store_takes_keys_again_once_others_are_forgotten() {

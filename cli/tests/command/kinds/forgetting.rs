@@ -61,7 +61,16 @@ fn info_says_how_a_store_forgets() {
     let info = json(&lab.run(&["info", "--json", "s"]).expect(0));
     assert_fields(
         &info["forgetting"],
-        &["after", "by", "steps", "now", "latest", "earliest"],
+        &[
+            "after",
+            "by",
+            "steps",
+            "now",
+            "latest",
+            "earliest",
+            "due",
+            "due_is_exact",
+        ],
     );
     assert_eq!(info["forgetting"]["after"], 2_592_000.0);
     assert_eq!(info["forgetting"]["steps"], 15);
@@ -221,6 +230,24 @@ fn a_kill_makes_no_line_older_or_younger() {
     let fourth = lab.run_on(&dedup("3605640"), &input).expect(0);
     assert!(fourth == second);
     lab.run(&["verify", "s"]).expect(0);
+}
+
+#[test]
+fn info_says_what_is_due() {
+    let lab = Lab::new();
+    for (at, lines) in [("2026-01-01", "a\nb\n"), ("2026-01-15", "c\n")] {
+        let args = ["dedup", "-q", "--forget-after", "30d", "--at", at, "s"];
+        lab.run_on(&args, lines.as_bytes()).expect(0);
+    }
+    let text = |at| String::from_utf8_lossy(&lab.run(&["info", "--at", at, "s"]).out).into_owned();
+    let both = "due         2 keys by 2026-02-02 00:00:00 UTC\n            1 key by 2026-02-16 00:00:00 UTC\n";
+    assert!(text("2026-01-20").contains(both), "{}", text("2026-01-20"));
+    let one = "forgotten   2 keys, which later checkpoints drop\ndue         1 key by 2026-02-16";
+    assert!(text("2026-02-03").contains(one), "{}", text("2026-02-03"));
+    let info = json(&lab.run(&["info", "--json", "s"]).out);
+    let due = &info["forgetting"]["due"];
+    assert_eq!((&due[0]["keys"], &due[1]["keys"]), (&2.into(), &1.into()));
+    assert_eq!(info["forgetting"]["due_is_exact"], true);
 }
 
 /// In a store that is transactional, and in one that remembers at once.
