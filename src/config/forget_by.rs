@@ -1,15 +1,15 @@
-//! From when on a store that forgets counts the age of a key.
+//! Which event of a key starts the window of a store that forgets.
 
-/// From when on the window of a store that [forgets](crate::CreateOptions::forget_after) a key is counted.
+/// Which event of a key starts its window in a store that [forgets](crate::CreateOptions::forget_after).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ForgetBy {
-    /// From when the key was accepted as new: however often it comes, it is new again a window later. For what is to be done
-    /// again from time to time, as fetching a page.
+    /// Its acceptance as new: however often it comes, it is new again a window later. For work that is due again from time to
+    /// time, such as fetching a page.
     #[default]
     First,
-    /// From when the key last came in an insert or a claim: as long as it comes more often than once in a window, it stays. For
-    /// what is to be told apart from what is gone, as messages that are sent again and again. Look-ups don't count.
+    /// The last insert or claim of it: a key that comes at least once in each window stays seen. For repeats that may go on for
+    /// any time, such as alerts. Look-ups don't count.
     Last,
 }
 

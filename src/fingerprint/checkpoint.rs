@@ -51,6 +51,8 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) earliest: u64,
     /// Whether all pages are read for what is too old now.
     pub(super) purges: bool,
+    /// Whether the runs are those of the superblock from before.
+    pub(super) is_as_begun: bool,
     /// The newest superblock. The other one names the same segments.
     pub(super) superblock: Superblock,
     /// The oldest run: that of the newest superblock, until something is merged with it.
@@ -119,6 +121,7 @@ impl<'a> FingerprintPass<'a> {
             binding,
             ages,
             purges: time.forgets,
+            is_as_begun: true,
             until,
             earliest: superblock.earliest,
             directory,
@@ -154,11 +157,24 @@ impl<'a> FingerprintPass<'a> {
         let segments = std::mem::take(&mut self.segments).into_iter().chain(young);
         self.spared.extend(segments.map(|segment| segment.extent()));
         self.runs.drain(..kept);
+        self.is_as_begun = false;
         self.directory = DirectoryRef {
             version: self.next_sequence(),
             generation: self.superblock.generation + 1,
             ..DirectoryRef::empty()
         };
+    }
+
+    /// Returns whether all pages are read for what is too old now.
+    pub(crate) fn purges(&self) -> bool {
+        self.purges
+    }
+
+    /// Begins again, and leaves what is too old to the merges that pass it.
+    pub(crate) fn give_purge_up(&mut self) -> Result<()> {
+        self.purges = false;
+        self.earliest = self.superblock.earliest;
+        self.free_room()
     }
 
     /// Returns the last step of a key in the runs below one, the number of which counts from the oldest above the oldest run.
@@ -286,6 +302,7 @@ impl<'a> FingerprintPass<'a> {
         };
         self.superblock = self.publish(superblock, negative_filter)?;
         (self.directory, self.segments, self.runs) = (directory, segments, runs);
+        self.is_as_begun = false;
         self.free_room()
     }
 

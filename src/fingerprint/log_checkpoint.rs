@@ -77,6 +77,11 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
         match self.write_runs(sections) {
             // What no log has may lead to damage, or take the last room.
             Err(_) if !self.inserted.source.is_as_logged() => Ok(Written::Otherwise),
+            // The keys that came need not wait for pages that can't be read, or for room for all of them.
+            Err(Error::Format { .. } | Error::NoSpace { .. }) if self.pass.purges() => {
+                self.pass.give_purge_up()?;
+                self.write_runs(sections)
+            }
             written => written,
         }
     }
@@ -99,10 +104,9 @@ impl FingerprintCheckpoint<'_> {
         self.pass.spare(sections);
         let closed = self.closed;
         let count = closed.found.committed_keys;
-        let has_dropped = self.pass.directory != self.directory;
         self.directory = self.pass.directory;
         if count == 0 && !self.pass.merges_without_changes() {
-            if has_dropped {
+            if !self.pass.is_as_begun {
                 self.runs = self.pass.table_of_rest();
             }
             return Ok(Written::AsLogged);

@@ -138,6 +138,11 @@ impl Variant {
     }
 }
 
+/// Returns whether a state is that of an open transaction without which the key is as it is below.
+pub(super) fn is_over_below(state: u16) -> bool {
+    state >= FIRST_SLOT_STATE && variant_of(state).checkpointed(false) == DROPPED
+}
+
 /// Returns the first state of the transaction that a state names.
 fn base_of(state: u16) -> u16 {
     state - state % VARIANTS

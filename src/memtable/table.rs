@@ -12,8 +12,8 @@ use super::bucket::{
     Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
 };
 use super::state::{
-    CLAIMED, EMPTY, UNREMOVING, UNWITHDRAWING, WITHDRAWN, is_insert_mark, is_mark, published,
-    retracted,
+    CLAIMED, EMPTY, UNREMOVING, UNWITHDRAWING, WITHDRAWN, is_insert_mark, is_mark, is_over_below,
+    published, retracted,
 };
 use super::{Buffer, COMMITTED, HEADER_WORDS, Word};
 use crate::page::place::page_of;
@@ -131,6 +131,12 @@ impl Buffer {
                 !matches!(self.presence(state), Presence::Absent | Presence::Removed)
             }
         }
+    }
+
+    /// Returns whether a key is as it is below but for an open transaction: no record that counts was there before it.
+    pub(crate) fn is_open_over_below(&self, hash: u64) -> bool {
+        self.find(hash)
+            .is_some_and(|(_, state)| is_over_below(state))
     }
 
     /// Returns the key's slot and state.

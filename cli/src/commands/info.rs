@@ -157,7 +157,7 @@ struct JsonForgetting {
     latest: Option<f64>,
     earliest: Option<f64>,
     due: Vec<JsonDue>,
-    due_is_exact: bool,
+    due_is_estimate: bool,
 }
 
 /// Keys that are forgotten at one time.
@@ -180,7 +180,7 @@ impl JsonForgetting {
             at: since_1970(step.forgotten),
             keys: step.keys,
         });
-        (self.due, self.due_is_exact) = (due.collect(), by_age.is_exact);
+        (self.due, self.due_is_estimate) = (due.collect(), !by_age.are_all_read);
     }
 }
 
@@ -197,7 +197,7 @@ impl From<&Forgetting> for JsonForgetting {
             latest: forgetting.latest.map(since_1970),
             earliest: forgetting.earliest.map(since_1970),
             due: Vec::new(),
-            due_is_exact: true,
+            due_is_estimate: false,
         }
     }
 }

@@ -36,7 +36,7 @@ impl Facts<'_> {
         let (Some(by_age), Some(forgetting)) = (self.by_age, self.stats.forgetting) else {
             return Rows::new();
         };
-        let about = if by_age.is_exact { "" } else { "about " };
+        let about = if by_age.are_all_read { "" } else { "about " };
         let is_gone = |step: &&KeysOfStep| step.forgotten <= forgetting.now;
         let gone = by_age.steps.iter().take_while(is_gone).count();
         let (gone, due) = by_age.steps.split_at(gone);
@@ -48,7 +48,10 @@ impl Facts<'_> {
         if !gone.is_empty() {
             rows.push((
                 "forgotten",
-                format!("{}, which later checkpoints drop", sum(gone)),
+                format!(
+                    "{}, dropped by and by (checkpoint drops them now)",
+                    sum(gone)
+                ),
             ));
         }
         for some in due.chunks(due.len().div_ceil(MOST_DUE).max(1)) {

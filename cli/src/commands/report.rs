@@ -59,6 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let facts = Facts {
         name: args.store.display().to_string(),
         measured: stats.measured,
+        by_age: store.keys_by_age()?,
         in_use: store.recovery().joined,
         now: SystemTime::now()
             .duration_since(UNIX_EPOCH)

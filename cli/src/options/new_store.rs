@@ -147,7 +147,7 @@ fn forgetting(stats: &Stats) -> String {
         }) => {
             let window = size::typed(window);
             let by = match by {
-                ForgetBy::Last => ", by when they last came",
+                ForgetBy::Last => " since a key last came",
                 _ => "",
             };
             format!("one that forgets after {window}{by}, in {steps} steps")

@@ -40,8 +40,11 @@ pub struct Deferred {
     room: Fullness,
     /// What the store counts of the lines that it has by mistake, for which it must see those that it has.
     measured: Option<Measured>,
-    /// Whether lines that the store has are as old as this run from then on.
+    /// Whether the store renews lines that it has.
     renews: bool,
+    /// Whether the store forgets, and whether this run has had it count its keys again.
+    forgets: bool,
+    has_counted: bool,
     /// What the store says of each line, and which lines are new: kept to reuse the allocations.
     found: Vec<bool>,
     places: Vec<usize>,
@@ -65,6 +68,8 @@ impl Deferred {
             held: HeldKeys::default(),
             room: store.fullness()?,
             measured: stats.measured.filter(|_| stats.kind != Kind::Counting),
+            forgets: stats.forgetting.is_some(),
+            has_counted: false,
             renews: stats.forgetting.is_some_and(|how| how.by == ForgetBy::Last),
             found: Vec::new(),
             places: Vec::new(),
@@ -114,6 +119,11 @@ impl Deferred {
         self.found.clear();
         if self.new.is_empty() {
             self.room = store.fullness()?;
+        }
+        // What is forgotten counts until it is dropped, and a store that is full takes no line that would do that.
+        if self.forgets && self.room.left() == 0 && !self.has_counted {
+            store.checkpoint_full()?;
+            (self.room, self.has_counted) = (store.fullness()?, true);
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ struct Claims<'s> {
     widest: usize,
     repeats: Repeats,
     transactional: bool,
-    /// Whether items that were seen are as old as this run from then on.
+    /// Whether the store renews items that were seen.
     renews: bool,
     /// Whether items may be looked up before their turn.
     prechecks: bool,

@@ -193,6 +193,47 @@ pub fn histogram(pages: &LayerPages) -> String {
     })
 }
 
+/// Returns a unit of time in which a span is read with ease, and its name.
+fn unit_for(seconds: f64) -> (f64, &'static str) {
+    let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
+    let fits = |(unit, _): &(f64, _)| seconds >= 3.0 * unit;
+    units.into_iter().find(fits).unwrap_or((1.0, "seconds"))
+}
+
+/// How many keys are forgotten how many seconds from now, in steps of so many.
+pub fn due(due: &[(f64, u64)], step: f64) -> String {
+    let highest = due.iter().map(|(_, keys)| *keys).max().unwrap_or(0).max(5) as f64 * 1.1;
+    let first = due.first().map_or(0.0, |(at, _)| at - step).min(0.0);
+    let last = due.last().map_or(step, |(at, _)| *at).max(step);
+    let (unit, name) = unit_for(last - first);
+    svg(SIZE, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(72)
+            .build_cartesian_2d(first / unit..last / unit, 0.0..highest)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(INK)
+            .label_style(FONT.into_font().color(&INK))
+            .x_labels(6)
+            .y_labels(5)
+            .x_desc(format!("{name} from now"))
+            .y_desc("keys")
+            .x_label_formatter(&|at| format!("{at:.0}"))
+            .y_label_formatter(&|keys| short(*keys))
+            .draw()?;
+        chart.draw_series(due.iter().map(|(at, keys)| {
+            let colour = if *at <= 0.0 { COLD } else { FREQUENCY };
+            let (left, right) = ((at - step * 0.95) / unit, at / unit);
+            Rectangle::new([(left, 0.0), (right, *keys as f64)], colour.filled())
+        }))?;
+        Ok(())
+    })
+}
+
 /// Cells of a row of the map.
 const COLUMNS: usize = 48;
 const EDGE: i32 = 12;

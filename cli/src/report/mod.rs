@@ -1,9 +1,10 @@
 //! The page that `everseen report` writes: one file, no script, nothing from a network.
 
+mod ages;
 mod charts;
 pub(crate) mod pages;
 
-use everseen::{Kind, Measured, Stats, VerifyReport};
+use everseen::{KeysByAge, Kind, Measured, Stats, VerifyReport};
 
 use crate::commands::verify::damaged_pages;
 use crate::output::format::{
@@ -25,6 +26,7 @@ pub struct Facts {
     pub name: String,
     pub stats: Stats,
     pub measured: Option<Measured>,
+    pub by_age: Option<KeysByAge>,
     pub verified: VerifyReport,
     pub census: Census,
     /// Whether other processes have the store open, and those of them that this user may see.
@@ -42,6 +44,7 @@ impl Facts {
             self.head(),
             self.cards(),
             self.growth(),
+            self.ages(),
             self.fill(),
             self.map(),
             self.layers(),
@@ -131,6 +134,13 @@ impl Facts {
              dashed line is the target.",
             &charts::growth(&self.stats, cell(self.stats.kind)),
         )
+    }
+
+    fn ages(&self) -> String {
+        match (&self.stats.forgetting, &self.by_age) {
+            (Some(forgetting), Some(by_age)) => ages::section(forgetting, by_age),
+            _ => String::new(),
+        }
     }
 
     fn fill(&self) -> String {

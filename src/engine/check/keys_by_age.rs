@@ -1,5 +1,6 @@
 //! How many keys of a store that forgets are how old.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
@@ -18,8 +19,8 @@ const MOST_TRIES: usize = 20;
 pub struct KeysByAge {
     /// Of each step in which keys came, the oldest first.
     pub steps: Vec<KeysOfStep>,
-    /// Whether all pages were read. Otherwise the numbers are estimated from 1,024 pages.
-    pub is_exact: bool,
+    /// Whether all pages were read. Otherwise the numbers are estimated from 1,024 of them.
+    pub are_all_read: bool,
 }
 
 /// Keys that came in one step.
@@ -40,8 +41,7 @@ pub(crate) fn keys_by_age(engine: &Engine) -> Result<Option<KeysByAge>> {
     let Some(window) = engine.file.header.window else {
         return Ok(None);
     };
-    let mut found = counted(engine)?;
-    let view = engine.views.current()?;
+    let (view, mut found) = counted(engine)?;
     add_buffers(&view, &mut found);
     let steps = u64::from(window.steps());
     let time = |step| UNIX_EPOCH + Duration::from_millis(window.begin_of(step));
@@ -52,19 +52,19 @@ pub(crate) fn keys_by_age(engine: &Engine) -> Result<Option<KeysByAge>> {
     };
     Ok(Some(KeysByAge {
         steps: found.keys.iter().map(of_step).collect(),
-        is_exact: found.are_all,
+        are_all_read: found.are_all,
     }))
 }
 
-/// Counts those in the pages.
-fn counted(engine: &Engine) -> Result<StepsOfKeys> {
+/// Counts those in the pages of a view.
+fn counted(engine: &Engine) -> Result<(Arc<View>, StepsOfKeys)> {
     for _ in 0..MOST_TRIES {
-        let view = engine.views.current()?;
+        let view = Arc::clone(&*engine.views.current()?);
         let found = view
             .filter
             .steps_of_keys(engine.file.header.binding(), MOST_PAGES);
         if let Some(found) = found {
-            return Ok(found);
+            return Ok((view, found));
         }
     }
     Err(Error::Busy {
@@ -82,7 +82,12 @@ fn add_buffers(view: &View, found: &mut StepsOfKeys) {
     let sealed = view.sealed.iter().filter(|one| generation <= one.number());
     for one in sealed.chain([&view.active]).filter(|one| one.has_log()) {
         let step = clock.step_of(one.buffer.clock());
-        let keys = one.buffer.keys();
+        // Removes count among its keys, and against the net ones.
+        let keys = one
+            .buffer
+            .keys()
+            .saturating_add_signed(one.buffer.net_keys())
+            / 2;
         if keys > 0 {
             *found.keys.entry(step).or_default() += keys;
         }

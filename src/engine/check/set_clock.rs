@@ -31,9 +31,16 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
     })?;
     // A step before, so that the checkpoint that follows gives all pages a new base.
     let step = window.milliseconds().div_ceil(window.steps().into());
+    let clock = milliseconds(time).saturating_sub(step);
+    let mut runs = meta.superblock.runs.clone();
+    // What came in a later step has come in this one.
+    for run in runs.iter_mut().flat_map(|table| &mut table.runs) {
+        run.below_until = run.below_until.min(window.step_of(clock));
+    }
     let superblock = Superblock {
+        runs,
         sequence: meta.superblock.sequence + 1,
-        clock: milliseconds(time).saturating_sub(step),
+        clock,
         // All pages are read.
         earliest: 0,
         ..meta.superblock
@@ -43,7 +50,7 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
     let store = open_inside(&options, place, &gate)?;
     // Closing needs the open/close lock.
     drop(gate);
-    Writer::of(&store).checkpoint()?;
+    Writer::of(&store).checkpoint_forgetting()?;
     store.close()?;
     Ok(())
 }

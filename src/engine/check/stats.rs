@@ -34,7 +34,7 @@ pub struct Stats {
     /// The bound on the false-positive rate, set when the store was created.
     pub fpr_target: f64,
     /// The false-positive rate expected of its pages at their current fill. In a store of
-    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) this is exact.
+    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) this is exact, or an upper bound if it forgets.
     pub fpr_now: f64,
     /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
     /// minus removes. In a store that [forgets](crate::CreateOptions::forget_after), forgotten ones that no checkpoint has dropped
@@ -89,14 +89,14 @@ pub struct Stats {
 pub struct Forgetting {
     /// How long each key is seen at least.
     pub window: Duration,
-    /// From when on it is counted.
+    /// Which event of a key starts its window.
     pub by: ForgetBy,
     /// In how many steps ages are counted: a key is seen for no longer than one step more than the window.
     pub steps: u32,
     /// The time of the store. Unless the handle was [told](crate::OpenOptions::clock) another, it stands still where the
     /// system's clock is behind it.
     pub now: SystemTime,
-    /// When the latest of the keys that are in the pages came; `None` before the first checkpoint.
+    /// No key in the pages came later; `None` before the first checkpoint.
     pub latest: Option<SystemTime>,
     /// No key in the pages came earlier; `None` if that is not known. Some that came before [`now`](Self::now) less the window
     /// may be forgotten, and stay there until a checkpoint merges what they lie in.
@@ -123,9 +123,9 @@ impl Forgetting {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStats {
-    /// Keys that it adds to the older runs.
+    /// Keys that it adds to the older runs; in a store that forgets, keys that came, whether the older ones have them or not.
     pub added: u64,
-    /// Keys of older runs that it takes away. The oldest run has none.
+    /// Keys of older runs that it takes away, likewise. The oldest run has none.
     pub removed: u64,
     /// Its pages of 4096 bytes.
     pub pages: u64,

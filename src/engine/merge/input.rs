@@ -47,7 +47,7 @@ impl Input {
         options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {
-                Writer::of(&store).checkpoint()?;
+                Writer::of(&store).checkpoint_logs()?;
                 store.close()?;
             }
         }

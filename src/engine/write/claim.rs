@@ -267,11 +267,9 @@ impl WriteGuard<'_> {
         }
         match buffer.claim(hash) {
             Claim::Claimed(slot) => Ok(Outcome::Claimed(slot)),
-            // Another handle renews it, perhaps.
+            // Another handle renews what is there anyway.
             Claim::Open(handle)
-                if handle != self.writer.handle.number
-                    && self.writer.file.header.renews()
-                    && self.writer.reader().is_below(hash)? =>
+                if handle != self.writer.handle.number && self.is_being_renewed(hash)? =>
             {
                 Ok(Outcome::Verdict(Verdict::Seen))
             }
@@ -350,7 +348,7 @@ impl WriteGuard<'_> {
     }
 
     /// Returns whether the store, including `pending` keys that are being claimed, holds all it may.
-    fn is_full(&self, pending: u64) -> bool {
+    pub(super) fn is_full(&self, pending: u64) -> bool {
         self.view.keys().saturating_add(pending) >= self.writer.file.key_limit
     }
 

@@ -188,7 +188,15 @@ impl Writer<'_> {
                 on_pending,
                 purpose: Purpose::Claim,
             };
-            guard.claim(candidates, &mut verdicts[first..])?;
+            let claimed = guard.claim(candidates, &mut verdicts[first..]);
+            drop(guard);
+            if let Err(stop) = claimed {
+                // The keys before it are done, and those that are seen are to be as old as this.
+                let is_seen = |place| verdicts[first + place] == Verdict::Seen;
+                self.renew(&batch[..stop.done], is_seen)
+                    .map_err(Stop::at(stop.done))?;
+                return Err(stop);
+            }
             on_pending.truncate(verdicts, first);
         }
         let verdicts = &verdicts[first..];

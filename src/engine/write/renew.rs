@@ -54,7 +54,7 @@ impl Writer<'_> {
         loop {
             let view = self.views.current()?;
             let found = AbsentSince::of(&view);
-            // What a transaction has changed is left to it.
+            // What an open transaction has changed is left to it.
             let is_touched = |presence| (presence != Presence::Absent).then_some(true);
             let is_settled = |presence| match presence {
                 Presence::Absent => None,
@@ -69,7 +69,7 @@ impl Writer<'_> {
                     let turns = (0..seen.len()).filter(is_renewable);
                     turns.map(|at| seen[at]).collect()
                 }
-                // A page can't be read, or was overtaken. What is renewed once more than it must costs a record.
+                // A page can't be read, or was overtaken. A renewal too many costs a record.
                 _ => self.look_for_each(batch, seen)?,
             };
             if view.found_holds(self.shared) {
@@ -120,6 +120,26 @@ pub(super) enum Renewed {
 }
 
 impl WriteGuard<'_> {
+    /// Returns whether a key is there, and another handle's transaction only renews it.
+    pub(super) fn is_being_renewed(&self, hash: u64) -> Result<bool> {
+        let is_renewal =
+            self.writer.file.header.renews() && self.view.active.buffer.is_open_over_below(hash);
+        Ok(is_renewal && self.writer.reader().is_below(hash)?)
+    }
+
+    /// Returns whether another hash of a key's fingerprint is exempt. An insert record would make all of them seen.
+    fn shares_with_exempt(&self, hash: u64) -> Result<bool> {
+        let header = &self.writer.file.header;
+        let (Some(exempt), Some(space)) = (&self.view.sections.exempt, header.space()) else {
+            return Ok(false);
+        };
+        let fingerprint = space.fingerprint(hash);
+        let all = space.hashes(fingerprint..space.behind(fingerprint));
+        let mut found = Vec::new();
+        exempt.query(|hashes| hashes.load(all.clone(), 1, &mut found), ())?;
+        Ok(!found.is_empty())
+    }
+
     /// Claims a key for this step that is there, unless it has changed since it was found.
     pub(super) fn renew_one(
         &mut self,
@@ -134,7 +154,8 @@ impl WriteGuard<'_> {
             Freshness::Checkpointed => self.writer.reader().is_below(hash)?,
         };
         let buffer = &self.view.active.buffer;
-        if !is_below || buffer.lookup(hash) != Presence::Absent {
+        let is_as_below = buffer.lookup(hash) == Presence::Absent;
+        if !is_below || !is_as_below || self.shares_with_exempt(hash)? {
             return Ok(Renewed::LeftAlone);
         }
         let quota = self.writer.quota();

@@ -44,7 +44,21 @@ impl Writer<'_> {
 }
 
 impl<'a> Writer<'a> {
-    /// Does the same, and leaves one run.
+    /// Moves everything committed into the pages, without dropping what is forgotten there.
+    pub(crate) fn checkpoint_logs(&self) -> Result<()> {
+        self.handle.check_writable()?;
+        self.lock()?.seal_active(false)?;
+        self.checkpointer().checkpoint_all(self.options.timeout)
+    }
+
+    /// Moves everything committed into the pages, and gives all of them the base of this step.
+    pub(crate) fn checkpoint_forgetting(&self) -> Result<()> {
+        self.handle.check_writable()?;
+        self.lock()?.seal_forgetting()?;
+        self.checkpointer().checkpoint_all(self.options.timeout)
+    }
+
+    /// Does the same as [`checkpoint`](Self::checkpoint), and leaves one run.
     pub(crate) fn checkpoint_full(&self) -> Result<()> {
         self.checkpoints.set_full(true);
         let merged = self.checkpoint().and_then(|()| {
@@ -95,12 +109,25 @@ impl WriteGuard<'_> {
         self.view.may_have_forgotten() && self.view.keys() > 0
     }
 
+    /// Returns whether the number of keys may be too high: runs and buffers may have one that came again, or was renewed.
+    fn may_count_twice(&self) -> bool {
+        let is_renewed = self.writer.file.header.renews() && !self.view.active.buffer.is_unused();
+        self.view.superblock.may_count_twice() || is_renewed
+    }
+
     /// Drops from the pages what is forgotten by now, and counts exactly what is left. Waits until that is done.
     pub(crate) fn forget(&mut self) -> Result<()> {
-        if self.may_forget() || self.view.superblock.may_count_twice() {
+        let step = self.view.this_step();
+        let has_gone = self.view.has_gone();
+        // Only time and removals make room in a full store.
+        if self.local.full_in == Some(step) && !has_gone {
+            return Ok(());
+        }
+        if self.may_forget() || self.may_count_twice() || has_gone {
             self.seal_forgetting()?;
             self.finish_checkpoints()?;
         }
+        self.local.full_in = Some(step).filter(|_| self.is_full(0));
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod basics;
 mod merges;
 mod model;
+mod renewals;
 mod runs;
 mod wrong_clocks;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use everseen::testing::Options;
-use everseen::{OnDamage, Store};
+use everseen::{Error, OnDamage, Store};
 
 use super::{BEGIN, STEP, STEPS, at, forgetting};
 use crate::support::files::place;
@@ -124,6 +124,31 @@ fn a_run_that_is_forgotten_is_dropped_unread() {
     assert!(store.verify().unwrap().is_ok());
 }
 
+/// The keys that came don't wait for a page that can't be read.
+#[test]
+fn a_damaged_page_keeps_no_key_from_the_pages() {
+    const MANY: u64 = 20_000;
+    let (_folder, path) = place();
+    let store = with_runs(BEGIN).create(&path).unwrap();
+    bring(&store, 0..MANY);
+    store.advance_to(at(BEGIN + 3 * STEP)).unwrap();
+    bring(&store, MANY..2 * MANY);
+    store.close().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = named(&path).segments.pop().unwrap();
+    bytes[last.first_page as usize * 4096 + 100..][..3000].fill(0xA5);
+    std::fs::write(&path, bytes).unwrap();
+    let clock = BEGIN + (STEPS + 1) * STEP;
+    let new = bring_alone(&path, clock, 10);
+    let store = with_runs(clock).open(&path).unwrap();
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    let store = with_runs(clock).open_read_only(&path).unwrap();
+    assert_eq!(store.stats().unwrap().log_bytes, 0);
+    assert_eq!(store.contains_batch(&new).unwrap(), [true; 10]);
+    assert!(!store.verify().unwrap().is_ok());
+}
+
 /// What went is away whatever the runs below have, and comes again with its new age.
 #[test]
 fn what_went_hides_what_is_below() {
@@ -166,5 +191,6 @@ fn keys_that_went_leave_room_for_others() {
         store.checkpoint().unwrap();
         bring(&store, 20_000 + 100 * round..20_100 + 100 * round);
     }
-    assert!(store.insert(key(1 << 40)).is_err());
+    let refused = store.insert(key(1 << 40));
+    assert!(matches!(refused, Err(Error::Full { capacity: 20_000 })));
 }

@@ -92,6 +92,43 @@ fn a_repair_sets_the_time_back() {
     assert!(matches!(refused, Err(Error::NeverForgets { .. })));
 }
 
+/// With runs, to a time within the first window, and with nothing that came since.
+#[test]
+fn a_time_is_set_back_below_several_runs() {
+    let early = |clock| {
+        let options = forgetting(clock).least_run(16).least_at_once(1);
+        options.background(false)
+    };
+    let (_folder, path) = place();
+    let store = early(STEP).create(&path).unwrap();
+    store
+        .insert_batch(&(0..20_000).map(key).collect::<Vec<_>>())
+        .unwrap();
+    store.close().unwrap();
+    for (round, clock) in [(0, WRONG), (1, WRONG + STEP), (2, WRONG + 2 * STEP)] {
+        let store = early(clock).open(&path).unwrap();
+        let first = 30_000 + 100 * round;
+        let late: Vec<u64> = (first..first + 100).map(key).collect();
+        assert!(!store.insert_batch(&late).unwrap().contains(&false));
+        store.close().unwrap();
+    }
+    let clock = OpenOptions::new().clock(at(2 * STEP));
+    everseen::repair(&path, OnDamage::NeverSeen, &clock).unwrap();
+    for round in 0..4 {
+        let store = early(3 * STEP + round * STEP).open(&path).unwrap();
+        let now = store.stats().unwrap().forgetting.unwrap().now;
+        assert_eq!(now, at(3 * STEP + round * STEP));
+        assert!(store.insert(key(40_000 + round)).unwrap());
+        store.close().unwrap();
+        assert!(early(0).open(&path).unwrap().verify().unwrap().is_ok());
+    }
+    let store = early((STEPS + 2) * STEP).open(&path).unwrap();
+    let late: Vec<u64> = (30_000..30_300).map(key).collect();
+    assert!(!store.contains_batch(&late).unwrap().contains(&false));
+    store.advance_to(at((STEPS + 3) * STEP)).unwrap();
+    assert!(!store.contains_batch(&late).unwrap().contains(&true));
+}
+
 /// A repair accepts no key, and so forgets none.
 #[test]
 fn a_repair_goes_by_the_time_that_is_recorded() {

@@ -8,12 +8,12 @@ use super::task::{MOST_WORKERS, Task, Told, Work, key_of, tag};
 use crate::support::numbers::Random;
 use crate::support::segments::count;
 
-/// Kills of each of the six tests here, unless this variable says how many all together.
+/// Kills of each of the eight tests here, unless this variable says how many all together.
 const KILLS: u64 = 10;
 const VARIABLE: &str = "EVERSEEN_KILLS";
 
 fn kills() -> u64 {
-    std::env::var(VARIABLE).map_or(KILLS, |all| all.parse::<u64>().unwrap().div_ceil(6))
+    std::env::var(VARIABLE).map_or(KILLS, |all| all.parse::<u64>().unwrap().div_ceil(8))
 }
 
 fn kind_seed(kind: Kind) -> u64 {
@@ -61,9 +61,10 @@ fn fill(task: &mut Task, ledger: &mut Ledger) {
 }
 
 /// Kills children at work on stores of one kind.
-fn kill_often(kind: Kind, transactional: bool) {
+fn kill_often(kind: Kind, transactional: bool, forgets: bool) {
     let kills = kills();
-    let mut random = Random::new(u64::from(transactional) * 2 + kind_seed(kind));
+    let mut random =
+        Random::new(u64::from(transactional) * 2 + u64::from(forgets) * 8 + kind_seed(kind));
     let mut killed = 0;
     let (mut keys, mut stores, mut while_opening, mut segments) = (0, 0, 0, 0);
     while killed < kills {
@@ -72,6 +73,7 @@ fn kill_often(kind: Kind, transactional: bool) {
         let mut task = Task {
             kind,
             transactional,
+            forgets,
             background: false,
             synced: false,
             workers: 1,
@@ -114,37 +116,47 @@ fn kill_often(kind: Kind, transactional: bool) {
     }
     assert!(kind != Kind::Fingerprint || segments > 2, "{segments}");
     eprintln!(
-        "{kind}, transactional {transactional}: {killed} kills, {while_opening} of them before the store was open, \
+        "{kind}, transactional {transactional}, forgets {forgets}: {killed} kills, {while_opening} of them before the store was open, \
          {stores} stores, {keys} keys, none lost"
     );
 }
 
 #[test]
 fn kills_of_a_bloom_store() {
-    kill_often(Kind::Bloom, false);
+    kill_often(Kind::Bloom, false, false);
 }
 
 #[test]
 fn kills_of_a_transactional_bloom_store() {
-    kill_often(Kind::Bloom, true);
+    kill_often(Kind::Bloom, true, false);
 }
 
 #[test]
 fn kills_of_a_scalable_store() {
-    kill_often(Kind::Scalable, false);
+    kill_often(Kind::Scalable, false, false);
 }
 
 #[test]
 fn kills_of_a_transactional_scalable_store() {
-    kill_often(Kind::Scalable, true);
+    kill_often(Kind::Scalable, true, false);
 }
 
 #[test]
 fn kills_of_a_store_of_fingerprints() {
-    kill_often(Kind::Fingerprint, false);
+    kill_often(Kind::Fingerprint, false, false);
 }
 
 #[test]
 fn kills_of_a_transactional_store_of_fingerprints() {
-    kill_often(Kind::Fingerprint, true);
+    kill_often(Kind::Fingerprint, true, false);
+}
+
+#[test]
+fn kills_of_a_store_that_forgets() {
+    kill_often(Kind::Fingerprint, false, true);
+}
+
+#[test]
+fn kills_of_a_transactional_store_that_forgets() {
+    kill_often(Kind::Fingerprint, true, true);
 }

@@ -19,8 +19,39 @@ const LONG: (usize, usize) = (5, 1);
 /// One step in so many is killed at.
 const FEW: u64 = 24;
 
+/// Stores whose processes are killed.
+#[derive(Debug, Clone, Copy)]
+struct Stores {
+    kind: Kind,
+    transactional: bool,
+    forgets: bool,
+}
+
+impl Stores {
+    fn of(kind: Kind, transactional: bool) -> Self {
+        Self {
+            kind,
+            transactional,
+            forgets: false,
+        }
+    }
+
+    /// Stores of fingerprints with ages.
+    fn that_forget(transactional: bool) -> Self {
+        Self {
+            forgets: true,
+            ..Self::of(Kind::Fingerprint, transactional)
+        }
+    }
+}
+
 /// Kills a script at its steps, then the recovery from some of these kills at some of its own.
-fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut share: Share) {
+fn kill_stepwise(stores: Stores, strides: (usize, usize), mut share: Share) {
+    let Stores {
+        kind,
+        transactional,
+        forgets,
+    } = stores;
     let (mut kills, mut again, mut steps) = (0, 0, 0_usize);
     for stop in 0.. {
         if !share.takes() {
@@ -31,6 +62,7 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
         let mut task = Task {
             kind,
             transactional,
+            forgets,
             background: false,
             synced: false,
             workers: 1,
@@ -75,47 +107,84 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
     }
     assert!(kills > 150 || !share.is_all(), "{kills} steps are few");
     eprintln!(
-        "{kind}, transactional {transactional}: killed at {kills} steps, and {again} times more while that was \
+        "{stores:?}: killed at {kills} steps, and {again} times more while that was \
          recovered"
     );
 }
 
 #[test]
 fn kills_at_each_step_of_a_bloom_store() {
-    kill_stepwise(Kind::Bloom, false, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Bloom, false),
+        strides(),
+        Share::between(FEW, 8),
+    );
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_bloom_store() {
-    kill_stepwise(Kind::Bloom, true, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Bloom, true),
+        strides(),
+        Share::between(FEW, 8),
+    );
 }
 
 #[test]
 fn kills_at_each_step_of_a_scalable_store() {
-    kill_stepwise(Kind::Scalable, false, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Scalable, false),
+        strides(),
+        Share::between(FEW, 8),
+    );
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_scalable_store() {
-    kill_stepwise(Kind::Scalable, true, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Scalable, true),
+        strides(),
+        Share::between(FEW, 8),
+    );
 }
 
 #[test]
 fn kills_at_each_step_of_a_store_of_fingerprints() {
-    kill_stepwise(Kind::Fingerprint, false, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Fingerprint, false),
+        strides(),
+        Share::between(FEW, 8),
+    );
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_store_of_fingerprints() {
-    kill_stepwise(Kind::Fingerprint, true, strides(), Share::between(FEW, 8));
+    kill_stepwise(
+        Stores::of(Kind::Fingerprint, true),
+        strides(),
+        Share::between(FEW, 8),
+    );
+}
+
+#[test]
+fn kills_at_each_step_of_a_store_that_forgets() {
+    let share = || Share::between(FEW, 8);
+    for transactional in [false, true] {
+        kill_stepwise(Stores::that_forget(transactional), strides(), share());
+    }
 }
 
 #[test]
 #[ignore = "minutes; cargo test --release --test store -- --ignored --nocapture long_each_step"]
 fn long_each_step_and_each_step_of_recoveries() {
-    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
-        for transactional in [false, true] {
-            kill_stepwise(kind, transactional, LONG, Share::one_in(1));
+    for transactional in [false, true] {
+        let kinds = [Kind::Bloom, Kind::Scalable, Kind::Fingerprint];
+        let stores = kinds.map(|kind| Stores::of(kind, transactional));
+        for stores in stores
+            .into_iter()
+            .chain([Stores::that_forget(transactional)])
+        {
+            kill_stepwise(stores, LONG, Share::one_in(1));
         }
     }
 }

@@ -124,11 +124,13 @@ impl Ledger {
             );
             *held += extra;
         }
-        assert_eq!(
+        let (told, there) = (
             store.stats().unwrap().keys,
             held.iter().sum::<u64>() - gone.iter().sum::<u64>(),
-            "the count of keys"
         );
+        // With ages, what went may be counted until runs are merged.
+        let is_so = told == there || task.forgets && told > there;
+        assert!(is_so, "the count of keys: {told} of {there}");
         Held { next: held, gone }
     }
 

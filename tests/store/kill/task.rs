@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use everseen::testing::Options;
 use everseen::{Commit, Kind};
@@ -15,6 +16,10 @@ pub const VARIABLE: &str = "EVERSEEN_KILL_TASK";
 
 /// Most new keys of one batch.
 pub const MOST_NEW: u64 = 1024;
+
+/// When a store with ages is made, and how long a step of these is.
+const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+const STEP: Duration = Duration::from_secs(86_400);
 
 /// Threads that insert at most; each has keys of its own.
 pub const MOST_WORKERS: usize = 2;
@@ -35,6 +40,8 @@ pub enum Work {
 pub struct Task {
     pub kind: Kind,
     pub transactional: bool,
+    /// Whether its keys have ages. None is forgotten.
+    pub forgets: bool,
     pub background: bool,
     /// Whether syncs are real.
     pub synced: bool,
@@ -63,9 +70,10 @@ impl Task {
         let [first, second] = self.next;
         let [gone, gone_too] = self.gone;
         format!(
-            "{} {} {} {} {} {work} {} {first} {second} {gone} {gone_too} {stop} {}",
+            "{} {} {} {} {} {} {work} {} {first} {second} {gone} {gone_too} {stop} {}",
             self.kind,
             self.transactional,
+            self.forgets,
             self.background,
             self.synced,
             self.workers,
@@ -75,10 +83,11 @@ impl Task {
     }
 
     pub fn decode(text: &str) -> Self {
-        let fields: Vec<_> = text.splitn(13, ' ').collect();
+        let fields: Vec<_> = text.splitn(14, ' ').collect();
         let [
             kind,
             transactional,
+            forgets,
             background,
             synced,
             workers,
@@ -97,6 +106,7 @@ impl Task {
         Self {
             kind: kind.parse().unwrap(),
             transactional: transactional.parse().unwrap(),
+            forgets: forgets.parse().unwrap(),
             background: background.parse().unwrap(),
             synced: synced.parse().unwrap(),
             workers: workers.parse().unwrap(),
@@ -133,7 +143,7 @@ impl Task {
             true => Options::new().buffer_between(least, 32 * least),
             false => Options::new().buffer(least),
         };
-        options
+        self.aged(options)
             .kind(self.kind)
             .capacity(capacity)
             .fpr(if self.work == Work::Random {
@@ -150,6 +160,17 @@ impl Task {
             .filtered_from(if self.background { 0 } else { u64::MAX })
             .transactional(self.transactional)
             .background(self.background)
+    }
+
+    /// Gives keys ages, and lets time go on with the keys: a step for each hundred or so, and fewer than a window has.
+    fn aged(&self, options: Options) -> Options {
+        if !self.forgets {
+            return options;
+        }
+        let steps = self.next.iter().sum::<u64>() / (self.limit() / 200);
+        let clock = UNIX_EPOCH + BEGIN + STEP * steps as u32;
+        let options = options.forget_after(250 * STEP).forget_steps(250);
+        options.clock(clock)
     }
 }
 

@@ -69,7 +69,7 @@ fn info_says_how_a_store_forgets() {
             "latest",
             "earliest",
             "due",
-            "due_is_exact",
+            "due_is_estimate",
         ],
     );
     assert_eq!(info["forgetting"]["after"], 2_592_000.0);
@@ -242,12 +242,12 @@ fn info_says_what_is_due() {
     let text = |at| String::from_utf8_lossy(&lab.run(&["info", "--at", at, "s"]).out).into_owned();
     let both = "due         2 keys by 2026-02-02 00:00:00 UTC\n            1 key by 2026-02-16 00:00:00 UTC\n";
     assert!(text("2026-01-20").contains(both), "{}", text("2026-01-20"));
-    let one = "forgotten   2 keys, which later checkpoints drop\ndue         1 key by 2026-02-16";
+    let one = "forgotten   2 keys, dropped by and by (checkpoint drops them now)\ndue         1 key by 2026-02-16";
     assert!(text("2026-02-03").contains(one), "{}", text("2026-02-03"));
     let info = json(&lab.run(&["info", "--json", "s"]).out);
     let due = &info["forgetting"]["due"];
     assert_eq!((&due[0]["keys"], &due[1]["keys"]), (&2.into(), &1.into()));
-    assert_eq!(info["forgetting"]["due_is_exact"], true);
+    assert_eq!(info["forgetting"]["due_is_estimate"], false);
 }
 
 /// In a store that is transactional, and in one that remembers at once.
@@ -287,6 +287,6 @@ fn a_line_that_keeps_coming_stays_where_its_last_time_counts() {
             "s",
         ];
         lab.run(&refused)
-            .expect_error("forgets after 30d, by when they last came, in 15 steps");
+            .expect_error("forgets after 30d since a key last came, in 15 steps");
     }
 }
