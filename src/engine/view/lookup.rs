@@ -187,7 +187,7 @@ impl View {
         let runs = self.superblock.runs();
         let buffered = self.sealed.iter().chain([&self.active]);
         let mut buffered = buffered.map(|one| &one.buffer);
-        runs.iter().any(|run| run.went > 0) || buffered.any(|buffer| buffer.has_removes())
+        runs.iter().any(|run| run.went > 0) || buffered.any(|buffer| buffer.has_removals())
     }
 
     #[inline]
