@@ -134,10 +134,10 @@ impl<'a> FingerprintPass<'a> {
         };
         pass.free_room()?;
         pass.drop_forgotten();
-        if pass.purges {
-            pass.earliest = ages.earliest();
-        } else if pass.segments.is_empty() && pass.young.is_empty() {
+        if pass.segments.is_empty() && pass.young.is_empty() {
             pass.earliest = ages.base();
+        } else if pass.purges {
+            pass.earliest = ages.earliest();
         }
         Ok(pass)
     }
