@@ -19,7 +19,7 @@ pub const MOST_NEW: u64 = 1024;
 
 /// When a store with ages is made, and how long a step of these is.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
-const STEP: Duration = Duration::from_secs(86_400);
+const STEP: Duration = Duration::from_secs(4 * 365 * 86_400);
 
 /// Threads that insert at most; each has keys of its own.
 pub const MOST_WORKERS: usize = 2;
@@ -146,10 +146,11 @@ impl Task {
         self.aged(options)
             .kind(self.kind)
             .capacity(capacity)
-            .fpr(if self.work == Work::Random {
-                1e-12
-            } else {
-                1e-9
+            .fpr(match (self.work, self.forgets) {
+                (Work::Random, false) => 1e-12,
+                // Ages take bits.
+                (Work::Random, true) => 1e-11,
+                _ => 1e-9,
             })
             .seed([7; 32])
             .segment_pages(2)
