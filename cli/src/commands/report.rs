@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use everseen::OpenOptions;
 
 use crate::error::CliError;
+use crate::options::forgetting::At;
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::print;
@@ -34,6 +35,9 @@ pub struct Args {
     output: Option<PathBuf>,
 
     #[command(flatten)]
+    at: At,
+
+    #[command(flatten)]
     timeout: Timeout,
 }
 
@@ -49,10 +53,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         side_files::refuse(&[&args.store], &[output])?;
         check_replaceable(output)?;
     }
-    let store = args
-        .timeout
-        .apply(OpenOptions::new().follow(true))
-        .open_read_only(&args.store)?;
+    let options = args.timeout.apply(OpenOptions::new().follow(true));
+    let store = args.at.apply(options).open_read_only(&args.store)?;
+    args.at.tell(&store)?;
     let stats = store.stats()?;
     let mut census = Census::new(&stats);
     let verified = store.verify_pages(|layer, pages, state| census.add(layer, pages, state))?;

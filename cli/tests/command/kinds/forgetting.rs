@@ -248,6 +248,10 @@ fn info_says_what_is_due() {
     let due = &info["forgetting"]["due"];
     assert_eq!((&due[0]["keys"], &due[1]["keys"]), (&2.into(), &1.into()));
     assert_eq!(info["forgetting"]["due_is_estimate"], false);
+    let page = lab.run(&["report", "--at", "2026-02-03", "s"]).out;
+    let page = String::from_utf8_lossy(&page).into_owned();
+    assert!(page.contains("2 keys are forgotten already"), "{page}");
+    assert!(page.contains("days from now"));
 }
 
 /// In a store that is transactional, and in one that remembers at once.
