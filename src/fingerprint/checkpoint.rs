@@ -15,6 +15,7 @@ use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilt
 use crate::fingerprint::net_list::count_from;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
+use crate::fingerprint::runs::forgotten_runs::{LogTime, ages_after};
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
@@ -47,7 +48,7 @@ pub(crate) struct FingerprintPass<'a> {
     /// How pages are written.
     pub(super) ages: Ages,
     /// The last step of a key in the pages of before, and the first one of a key in those that are written.
-    until: u64,
+    pub(super) until: u64,
     pub(super) earliest: u64,
     /// Whether all pages are read for what is too old now.
     pub(super) purges: bool,
@@ -62,28 +63,8 @@ pub(crate) struct FingerprintPass<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) young: Vec<RunSegments>,
     /// Sections that the superblock before names, or that this checkpoint has written, and segments that are all forgotten.
-    spared: Vec<Range<u64>>,
+    pub(super) spared: Vec<Range<u64>>,
     pub(super) room: Mutex<FreeRoom>,
-}
-
-/// Returns how pages have ages that the checkpoint of a log writes that began at a time, and the last step of a key in the pages
-/// of before. The time is that of the log, whenever its checkpoint is done, or done again.
-fn ages_after(meta: &Meta, clock: Option<u64>) -> (Ages, u64) {
-    let before = meta.superblock.clock;
-    let now = before.max(clock.unwrap_or(0));
-    match meta.header.window {
-        Some(window) => (Ages::at(window, now), window.step_of(before)),
-        None => (Ages::NONE, 0),
-    }
-}
-
-/// What a log says of the time, in a store that forgets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogTime {
-    /// When it began.
-    pub(crate) clock: Option<u64>,
-    /// Whether it was closed to drop what is forgotten.
-    pub(crate) forgets: bool,
 }
 
 impl<'a> FingerprintPass<'a> {
@@ -142,50 +123,8 @@ impl<'a> FingerprintPass<'a> {
         Ok(pass)
     }
 
-    /// Leaves out the runs below those that say that nothing below is remembered; all of them if nothing is.
-    fn drop_forgotten(&mut self) {
-        let is_over = |step: u64| self.ages.have_forgotten(step);
-        let kept = match is_over(self.until) {
-            true => self.runs.len(),
-            false => match self.runs.iter().rposition(|run| is_over(run.below_until)) {
-                Some(kept) => kept,
-                None => return,
-            },
-        };
-        // The newest superblock names them until this checkpoint is through.
-        let young = self.young.drain(..kept).flat_map(|run| run.segments);
-        let segments = std::mem::take(&mut self.segments).into_iter().chain(young);
-        self.spared.extend(segments.map(|segment| segment.extent()));
-        self.runs.drain(..kept);
-        self.is_as_begun = false;
-        self.directory = DirectoryRef {
-            version: self.next_sequence(),
-            generation: self.superblock.generation + 1,
-            ..DirectoryRef::empty()
-        };
-    }
-
-    /// Returns whether all pages are read for what is too old now.
-    pub(crate) fn purges(&self) -> bool {
-        self.purges
-    }
-
-    /// Begins again, and leaves what is too old to the merges that pass it.
-    pub(crate) fn give_purge_up(&mut self) -> Result<()> {
-        self.purges = false;
-        self.earliest = self.superblock.earliest;
-        self.free_room()
-    }
-
-    /// Returns the last step of a key in the runs below one, the number of which counts from the oldest above the oldest run.
-    pub(super) fn until(&self, young: usize) -> u64 {
-        self.runs
-            .get(young)
-            .map_or(self.until, |run| run.below_until)
-    }
-
     /// Makes all room free that the superblocks do not name.
-    fn free_room(&mut self) -> Result<()> {
+    pub(super) fn free_room(&mut self) -> Result<()> {
         let file = self.access.file;
         raise_reused(&*file.raw, &file.place, self.superblock.set_version())?;
         self.room = Mutex::new(FreeRoom::around(self.named()));

@@ -1,6 +1,7 @@
 //! The kind of filter in a store, and what a store of it knows of a key.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::fingerprint_space::FingerprintSpace;
@@ -134,6 +135,17 @@ impl KeyModel {
         match self {
             Self::GrowOnlySet | Self::Multiset => hash,
             Self::Set(space) => space.canonical(hash),
+        }
+    }
+
+    /// Returns all hashes that are known as one key with this one.
+    pub(crate) fn alike(self, hash: u64) -> RangeInclusive<u64> {
+        match self {
+            Self::GrowOnlySet | Self::Multiset => hash..=hash,
+            Self::Set(space) => {
+                let fingerprint = space.fingerprint(hash);
+                space.hashes(fingerprint..space.behind(fingerprint))
+            }
         }
     }
 

@@ -32,7 +32,7 @@ pub struct ForgetAfter {
     )]
     forget_steps: Option<u32>,
 
-    /// Count that time from when a key first came, or from when it last came [default: first]
+    /// Count from the first time of a key, or from its last [default: first]
     ///
     /// By "last", a line that is seen again stays for as long again: it is new only if it did not come for that time. Look-ups
     /// (check) don't count.

@@ -129,14 +129,12 @@ impl WriteGuard<'_> {
 
     /// Returns whether another hash of a key's fingerprint is exempt. An insert record would make all of them seen.
     fn shares_with_exempt(&self, hash: u64) -> Result<bool> {
-        let header = &self.writer.file.header;
-        let (Some(exempt), Some(space)) = (&self.view.sections.exempt, header.space()) else {
+        let Some(exempt) = &self.view.sections.exempt else {
             return Ok(false);
         };
-        let fingerprint = space.fingerprint(hash);
-        let all = space.hashes(fingerprint..space.behind(fingerprint));
+        let alike = self.writer.file.model.alike(hash);
         let mut found = Vec::new();
-        exempt.query(|hashes| hashes.load(all.clone(), 1, &mut found), ())?;
+        exempt.query(|hashes| hashes.load(alike.clone(), 1, &mut found), ())?;
         Ok(!found.is_empty())
     }
 

@@ -2,6 +2,7 @@
 
 mod below;
 mod drain;
+pub(crate) mod forgotten_runs;
 pub(crate) mod levels;
 mod list_writer;
 pub(crate) mod run_checkpoint;

@@ -135,3 +135,37 @@ fn renewals_take_no_room_from_new_keys() {
     let expected = (0..1000).map(|number| (300..500).contains(&number));
     assert!(found.into_iter().eq(expected));
 }
+
+/// The record of a renewal would make every hash of its fingerprint seen.
+#[test]
+fn a_renewal_leaves_exempt_keys_exempt() {
+    let (_folder, path) = place();
+    let store = renewing(BEGIN)
+        .capacity(400)
+        .fpr(0.25)
+        .create(&path)
+        .unwrap();
+    for number in 0..300 {
+        store.insert(key(number)).unwrap();
+    }
+    let is_there = |number: &u64| store.contains(key(*number)).unwrap();
+    let false_ones: Vec<u64> = (1000..1400).filter(is_there).map(key).collect();
+    assert!(false_ones.len() > 20);
+    store.checkpoint().unwrap();
+    let exempted = store.exempt(&false_ones).unwrap();
+    assert!(exempted.exempted > 20, "{exempted:?}");
+    let exempt: Vec<u64> = store
+        .contains_batch(&false_ones)
+        .unwrap()
+        .iter()
+        .zip(&false_ones)
+        .filter(|(found, _)| !**found)
+        .map(|(_, key)| *key)
+        .collect();
+    assert!(exempt.len() > 20);
+    advance(&store, 2);
+    store.renew_batch(&keys(0..300)).unwrap();
+    assert!(!store.contains_batch(&exempt).unwrap().contains(&true));
+    store.checkpoint().unwrap();
+    assert!(!store.contains_batch(&exempt).unwrap().contains(&true));
+}
