@@ -11,9 +11,9 @@ PLATFORM = "manylinux_2_28"
 
 def wheel(tree, toolbox, out):
     """Links with zig, which has the symbols of old versions of glibc: a link on this machine would take its own."""
-    # What is linked in comes with its licences; of the project's own, python/ has links.
+    # What is linked in comes with its licences; the project's own lie in python/ anyway.
     (tree.path / "python/LICENSE-THIRD-PARTY").write_text(licences.text(tree))
-    maturin(tree, toolbox, "build", "--profile", "dist", "--compatibility", PLATFORM, "--zig", "--out", out)
+    maturin(tree, toolbox, "build", "--locked", "--profile", "dist", "--compatibility", PLATFORM, "--zig", "--out", out)
 
 
 def sdist(tree, toolbox, out):
