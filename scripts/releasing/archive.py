@@ -20,7 +20,7 @@ PAGES = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
 
 def share(tree, command):
     """Has the command write its completions and manual pages into the tree, and returns their folder."""
-    folder = tree.path / "target/share"
+    folder = tree.path / "share"
     (folder / "complete").mkdir(parents=True)
     for shell, name in COMPLETIONS.items():
         with open(folder / "complete" / name, "wb") as file:

@@ -21,8 +21,8 @@ everseen: initial-upload-closes-no-bugs
 
 
 def pack(tree, toolbox, command, share, out):
-    """cli/Cargo.toml says what goes where; what is generated lies in the exported tree's target/deb."""
-    folder = tree.path / "target/deb"
+    """cli/Cargo.toml says what goes where; what is generated lies in the exported tree's packaging."""
+    folder = tree.path / "packaging"
     shutil.copytree(share, folder)
     # Debian names them as the shells load them.
     (folder / "complete" / COMPLETIONS["bash"]).rename(folder / "complete/everseen")
@@ -50,7 +50,7 @@ def copyright(tree, folder):
     mit = (tree.path / "LICENSE-MIT").read_text()
     third = (folder / "THIRD-PARTY.txt").read_text()
     apache = "On Debian systems, the Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0."
-    return f"Everseen is licensed under Apache-2.0 or MIT, at your option.\n\n{apache}\n\n{mit}\n\n{third}"
+    return f"Everseen is licensed under Apache-2.0 or MIT, at your option.\n\n{apache}\n\n{mit}\n\n{third}\n"
 
 
 def check(out):
