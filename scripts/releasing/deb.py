@@ -11,12 +11,10 @@ from .archive import COMPLETIONS
 from .source import TARGET
 
 # Debian wants a reason for each thing that is unusual.
-OVERRIDES = """# One file for all releases of Debian, and for systems that aren't Debian: it is tested once.
-everseen: statically-linked-binary [usr/bin/everseen]
-# The static file carries the C library and a decoder of zstd, as every build of the command carries the latter.
-everseen: embedded-library
+OVERRIDES = """# It is a static program at no fixed address, which lintian takes for a library.
+everseen: shared-library-lacks-prerequisites [usr/bin/everseen]
 # It was made outside of Debian, and closes no report there.
-everseen: initial-upload-closes-no-bugs
+everseen: initial-upload-closes-no-bugs *
 """
 
 
@@ -28,9 +26,9 @@ def pack(tree, toolbox, command, share, out):
     (folder / "complete" / COMPLETIONS["bash"]).rename(folder / "complete/everseen")
     (folder / "everseen.lintian").write_text(OVERRIDES)
     (folder / "changelog").write_text(changelog(tree))
-    whole = (tree.path / "CHANGELOG.md").read_bytes()
-    (folder / "changelog.gz").write_bytes(gzip.compress(whole, mtime=tree.epoch))
-    (folder / "copyright").write_text(copyright(tree, folder))
+    for page, name in [(tree.path / "CHANGELOG.md", "changelog"), (folder / "THIRD-PARTY.txt", "THIRD-PARTY.txt")]:
+        (folder / f"{name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=tree.epoch))
+    (folder / "copyright").write_text(copyright(tree))
     cargo_deb = [toolbox.cargo("cargo-deb"), "-p", "everseen-cli", "--locked", "--no-build", "--no-strip"]
     where = ["--target", TARGET, "--profile", binary.PROFILE, "--output", out]
     assert command == tree.target / TARGET / binary.PROFILE / "everseen", "cargo-deb looks for it there"
@@ -45,12 +43,12 @@ def changelog(tree):
     return f"{head}\n\n  * See /usr/share/doc/everseen/changelog.gz.\n\n -- {maintainer}  {date}\n"
 
 
-def copyright(tree, folder):
-    """Both licences of the project, and those of the crates. Debian has the Apache licence's text."""
+def copyright(tree):
+    """Debian has the Apache licence's text."""
     mit = (tree.path / "LICENSE-MIT").read_text()
-    third = (folder / "THIRD-PARTY.txt").read_text()
     apache = "On Debian systems, the Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0."
-    return f"Everseen is licensed under Apache-2.0 or MIT, at your option.\n\n{apache}\n\n{mit}\n\n{third}\n"
+    third = "What the program contains of others, and their licences, is in /usr/share/doc/everseen/THIRD-PARTY.txt.gz."
+    return f"Everseen is licensed under Apache-2.0 or MIT, at your option.\n\n{apache}\n\n{mit}\n{third}\n"
 
 
 def check(out):
