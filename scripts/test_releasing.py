@@ -117,7 +117,13 @@ class Bytes(Folder):
         self.assertEqual(sums.differences(self.root / "one", self.root / "two"), ["more", "other"])
 
     def test_builds_see_no_flags_of_the_caller_and_no_path_of_this_machine(self):
-        flags = {"RUSTFLAGS": "-Cdebuginfo=2", "CFLAGS": "-g", "CARGO_PROFILE_DIST_LTO": "fat", "KEPT": "yes", "CARGO_HOME": "/a/home"}
+        flags = {
+            "RUSTFLAGS": "-Cdebuginfo=2",
+            "CFLAGS": "-g",
+            "CARGO_PROFILE_DIST_LTO": "fat",
+            "KEPT": "yes",
+            "CARGO_HOME": "/a/home",
+        }
         tree = source.Tree(self.root / "everseen", "0" * 40, "1.2.3", 1_700_000_000)
         with mock.patch.dict(os.environ, flags):
             seen = tree.environment(["-Ca"])

@@ -11,17 +11,26 @@ from .source import TARGET
 
 # In Cargo.toml.
 PROFILE = "dist-static"
-# Of these glibc takes 0.9 MB: a thread's first look at its stack brings `sscanf` in, and with it all that scans and converts.
+# Of these glibc takes 0.9 MB: a thread's first look at its stack brings `sscanf` in, and with it all that scans and
+# converts.
 MOST_BYTES = 5_500_000
 # What glibc loads shared libraries for, even in a static program: names of users, groups and hosts, character sets.
-LOADS_LIBRARIES = {"getaddrinfo", "gethostbyname_r", "getpwnam_r", "getpwuid_r", "getgrnam_r", "getgrgid_r", "iconv_open"}
+LOADS_LIBRARIES = {
+    "getaddrinfo",
+    "gethostbyname_r",
+    "getpwnam_r",
+    "getpwuid_r",
+    "getgrnam_r",
+    "getgrgid_r",
+    "iconv_open",
+}
 FLAGS = [
     "-Ctarget-feature=+crt-static",
-    # By itself the crate looks the function up in the C library at run time, finds none in a static program, and falls back to
-    # files in /dev, which a container may not have.
+    # By itself the crate looks the function up in the C library at run time, finds none in a static program, and falls
+    # back to files in /dev, which a container may not have.
     '--cfg=getrandom_backend="linux_getrandom"',
-    # Nothing unwinds (see the profile), equal functions are kept once, and relocations take a bit each: together a tenth of
-    # the file. The last two are words to lld, Rust's linker on this system since 1.90.
+    # Nothing unwinds (see the profile), equal functions are kept once, and relocations take a bit each: together a
+    # tenth of the file. The last two are words to lld, Rust's linker on this system since 1.90.
     "-Cforce-unwind-tables=no",
     "-Clink-arg=-Wl,--icf=all",
     "-Clink-arg=-Wl,-z,pack-relative-relocs",
@@ -30,7 +39,19 @@ FLAGS = [
 
 def build(tree):
     """Builds the command, and returns its path."""
-    cargo = ["cargo", "build", "--locked", "--profile", PROFILE, "--target", TARGET, "-p", "everseen-cli", "--bin", "everseen"]
+    cargo = [
+        "cargo",
+        "build",
+        "--locked",
+        "--profile",
+        PROFILE,
+        "--target",
+        TARGET,
+        "-p",
+        "everseen-cli",
+        "--bin",
+        "everseen",
+    ]
     # Names are looked at before they are stripped.
     tree.run(*cargo, rustflags=FLAGS, variables={f"CARGO_PROFILE_{PROFILE.upper().replace('-', '_')}_STRIP": "none"})
     command = tree.target / TARGET / PROFILE / "everseen"

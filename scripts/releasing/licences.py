@@ -8,9 +8,9 @@ from pathlib import Path
 from .source import TARGET
 
 LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|UNLICENSE)", re.IGNORECASE)
-HEAD = """The command `everseen` and the Python package contain the crates below, each under its licence. The static binary also
-contains parts of the Rust standard library (MIT or Apache-2.0) and of the GNU C Library (LGPL-2.1 or later): the source
-of Everseen, with scripts/release, links it again with another version of them.
+HEAD = """The command `everseen` and the Python package contain the crates below, each under its licence. The static binary
+also contains parts of the Rust standard library (MIT or Apache-2.0) and of the GNU C Library (LGPL-2.1 or later): the
+source of Everseen, with scripts/release, links it again with another version of them.
 """
 
 

@@ -30,7 +30,9 @@ def placeholders(root):
     found = []
     for path, text in tracked(root):
         for number, line in enumerate(text.splitlines(), 1):
-            found += [f"{path}:{number}: the {name} is a placeholder" for name, value in PLACEHOLDERS.items() if value in line]
+            found += [
+                f"{path}:{number}: the {name} is a placeholder" for name, value in PLACEHOLDERS.items() if value in line
+            ]
     return found
 
 
@@ -54,7 +56,9 @@ def disagreements(root):
 def licences(root):
     """A package has its own copies: a link is not packed on every system."""
     copies = [(member, name) for member in MEMBERS for name in ["LICENSE-APACHE", "LICENSE-MIT"]]
-    return [f"{member}/{name} is not {name}" for member, name in copies if text(root / member / name) != text(root / name)]
+    return [
+        f"{member}/{name} is not {name}" for member, name in copies if text(root / member / name) != text(root / name)
+    ]
 
 
 def text(path):

@@ -23,7 +23,11 @@ def sdist(tree, toolbox, out):
 def maturin(tree, toolbox, verb, *options):
     flags = ["--manifest-path", tree.path / "python/Cargo.toml"]
     # What zig compiles once for all programs lies in the tree, too: nothing of an earlier run goes in.
-    own = {"PATH": toolbox.path, "ZIG_GLOBAL_CACHE_DIR": str(tree.target / "zig"), "XDG_CACHE_HOME": str(tree.target / "cache")}
+    own = {
+        "PATH": toolbox.path,
+        "ZIG_GLOBAL_CACHE_DIR": str(tree.target / "zig"),
+        "XDG_CACHE_HOME": str(tree.target / "cache"),
+    }
     tree.run(toolbox.python("maturin"), verb, *flags, *options, variables=own)
 
 
@@ -32,7 +36,9 @@ def check(out, toolbox):
     environment = os.environ | {"PATH": toolbox.path}
     subprocess.run([toolbox.python("twine"), "check", "--strict", *made], check=True)
     for wheel in out.glob("*.whl"):
-        shown = subprocess.run([toolbox.python("auditwheel"), "show", wheel], check=True, capture_output=True, text=True, env=environment).stdout
+        shown = subprocess.run(
+            [toolbox.python("auditwheel"), "show", wheel], check=True, capture_output=True, text=True, env=environment
+        ).stdout
         print(" ".join(shown.split()))
         assert PLATFORM in shown or "manylinux_2_17" in shown, shown
         subprocess.run([toolbox.python("abi3audit"), "--strict", "--summary", wheel], check=True, env=environment)

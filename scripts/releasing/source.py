@@ -11,7 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = "x86_64-unknown-linux-gnu"
 # What a shell may have set that changes the bytes of a build.
-CHANGES_BUILDS = re.compile(r"(RUSTFLAGS|CARGO_(ENCODED|PROFILE|BUILD|TARGET|INCREMENTAL)|RUSTC|C(XX|PP)?FLAGS|LDFLAGS|CC$|AR$|MATURIN)")
+CHANGES_BUILDS = re.compile(
+    r"(RUSTFLAGS|CARGO_(ENCODED|PROFILE|BUILD|TARGET|INCREMENTAL)|RUSTC|C(XX|PP)?FLAGS|LDFLAGS|CC$|AR$|MATURIN)"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Tree:
         return self.path.parent / "target"
 
     def environment(self, rustflags=()):
-        """What programs see: nothing that the caller has set for other builds, and no path of this machine in what they write."""
+        """What programs see: nothing that the caller has set for other builds, and no path of this machine."""
         home = os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")
         renamed = {str(self.path): "/everseen", home: "/cargo"}
         flags = [*rustflags, *(f"--remap-path-prefix={old}={new}" for old, new in renamed.items())]

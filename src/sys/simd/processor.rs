@@ -1,8 +1,8 @@
 //! Which instructions of this processor the library uses.
 //!
 //! Tests and measurements build a library that does without some of them, as on a lesser processor:
-//! `RUSTFLAGS='--cfg everseen_cpu="avx2"'` leaves AVX-512 out, `"baseline"` AVX2 and BMI as well. A variable of the environment
-//! would be asked for each page that is read, and would be a door in what is shipped.
+//! `RUSTFLAGS='--cfg everseen_cpu="avx2"'` leaves AVX-512 out, `"baseline"` AVX2 and BMI as well. A variable of the
+//! environment would be asked for each page that is read, and would be a door in what is shipped.
 
 /// Whether the build may use AVX-512, and AVX2 with BMI.
 const AVX512: bool = cfg!(not(any(everseen_cpu = "avx2", everseen_cpu = "baseline")));
