@@ -5,7 +5,7 @@
 
 use super::lanes::{Lanes, Single};
 #[cfg(target_arch = "x86_64")]
-use super::lists_avx512 as lists;
+use super::{lists_avx512 as lists, processor};
 
 /// Work whose [`run`](Self::run) is `#[inline(always)]`, as is everything else that should benefit: code that is not
 /// inlined is compiled for the baseline.
@@ -162,18 +162,7 @@ impl Cpu for Wide {
 #[inline]
 pub(crate) fn run_wide<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("avx512bw")
-        && std::is_x86_feature_detected!("avx512dq")
-        && std::is_x86_feature_detected!("avx512vl")
-        && std::is_x86_feature_detected!("avx512vbmi")
-        && std::is_x86_feature_detected!("avx512vbmi2")
-        && std::is_x86_feature_detected!("avx512vpopcntdq")
-        && std::is_x86_feature_detected!("bmi1")
-        && std::is_x86_feature_detected!("bmi2")
-        && std::is_x86_feature_detected!("lzcnt")
-        && std::is_x86_feature_detected!("popcnt")
-    {
+    if processor::is_wide() {
         // SAFETY: the processor has all features that the function is compiled for.
         return unsafe { wide(work, Wide(())) };
     }
@@ -205,12 +194,7 @@ pub(crate) fn run_in_lanes<W: Work>(work: W) -> W::Output {
 #[inline]
 pub(crate) fn run<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2")
-        && std::is_x86_feature_detected!("bmi1")
-        && std::is_x86_feature_detected!("bmi2")
-        && std::is_x86_feature_detected!("lzcnt")
-        && std::is_x86_feature_detected!("popcnt")
-    {
+    if processor::is_modern() {
         // SAFETY: the processor has all features that the function is compiled for.
         return unsafe { modern(work, Modern(())) };
     }

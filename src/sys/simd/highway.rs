@@ -36,6 +36,8 @@ impl Pairs {
 mod avx2 {
     use std::arch::x86_64::*;
 
+    use crate::sys::simd::processor;
+
     /// Digits of pi.
     const MUL0: [u64; 4] = [
         0xDBE6_D5D5_FE4C_CE2F,
@@ -118,7 +120,7 @@ mod avx2 {
         /// Returns `None` where the processor lacks AVX2.
         pub(crate) fn new(key: [u64; 4]) -> Option<Self> {
             let lanes = [0, 1, 2, 3];
-            is_x86_feature_detected!("avx2").then(|| Self {
+            processor::has_avx2().then(|| Self {
                 v0: bytes(lanes.map(|i| MUL0[i] ^ key[i])),
                 v1: bytes(lanes.map(|i| MUL1[i] ^ key[i].rotate_left(32))),
             })

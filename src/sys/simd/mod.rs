@@ -9,3 +9,5 @@ mod lanes_avx512;
 mod lists_avx512;
 pub(super) mod prefetch;
 pub(crate) mod probes_avx512;
+#[cfg(target_arch = "x86_64")]
+mod processor;

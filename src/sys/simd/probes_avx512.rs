@@ -26,8 +26,7 @@ pub(crate) struct Scheme {
 #[inline]
 pub(crate) fn draws_eight() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let can =
-        std::is_x86_feature_detected!("avx512vl") && std::is_x86_feature_detected!("avx512dq");
+    let can = super::processor::draws_eight();
     #[cfg(not(target_arch = "x86_64"))]
     let can = false;
     can
