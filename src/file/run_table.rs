@@ -163,7 +163,7 @@ impl RunTable {
     /// Checks the steps of a store that forgets.
     fn check_steps(&self) -> Result<(), SuperblockFault> {
         let most = if self.forgets { MOST_STEP } else { 0 };
-        let steps = self.runs.iter().map(|run| run.below_until);
+        let mut steps = self.runs.iter().map(|run| run.below_until);
         let (expected, rises) = match self.forgets {
             true => (
                 "a step, not below that of the run before",
@@ -173,7 +173,11 @@ impl RunTable {
         };
         match steps.clone().find(|step| *step > most) {
             None if rises => Ok(()),
-            found => wrong_field("below_until", expected, found.or(steps.last()).unwrap_or(0)),
+            found => wrong_field(
+                "below_until",
+                expected,
+                found.or(steps.next_back()).unwrap_or(0),
+            ),
         }
     }
 

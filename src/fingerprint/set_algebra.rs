@@ -252,22 +252,28 @@ pub(crate) fn check_comparable(stores: &[StillFile<'_>]) -> Result<()> {
     };
     let renews = |header: &Header| ForgetBy::of(header.renews());
     let renews = |header: &Header| format!("{:?}", renews(header)).to_lowercase();
-    let properties: [(_, &dyn Fn(&Header) -> String); 3] = [
-        ("space", &space),
-        ("window", &window),
-        ("forget_by", &renews),
-    ];
+    let properties = |header: &Header| {
+        [
+            ("space", space(header)),
+            ("window", window(header)),
+            ("forget_by", renews(header)),
+        ]
+    };
     let first = &stores[0];
-    for (field, of) in properties {
-        let expected = of(first.header);
-        if let Some(store) = stores.iter().find(|store| of(store.header) != expected) {
-            return Err(Error::Mismatch {
-                path: store.path.to_owned(),
-                other: first.path.to_owned(),
-                field,
-                expected,
-                got: of(store.header),
-            });
+    for store in stores {
+        let both = properties(first.header)
+            .into_iter()
+            .zip(properties(store.header));
+        for ((field, expected), (_, got)) in both {
+            if expected != got {
+                return Err(Error::Mismatch {
+                    path: store.path.to_owned(),
+                    other: first.path.to_owned(),
+                    field,
+                    expected,
+                    got,
+                });
+            }
         }
     }
     Ok(())
