@@ -26,12 +26,12 @@ fn a_flag_that_this_version_does_not_know_is_no_damage() {
     let lab = Lab::new();
     lab.run_on(&["dedup", "-q", "s"], b"a\n").expect(0);
     let mut bytes = fs::read(lab.path("s")).expect("a store");
-    bytes[FLAGS] |= 0x20;
+    bytes[FLAGS] |= 0x40;
     seal(&mut bytes[SUPERBLOCKS[1]..]);
     lab.write("s", &bytes);
     let here = lab.path("s").canonicalize().expect("there");
     let expected = format!(
-        "everseen: {}: a newer version of Everseen has written to the store (superblock flags 0x20); use a newer program",
+        "everseen: {}: a newer version of Everseen has written to the store (superblock flags 0x40); use a newer program",
         here.display()
     );
     for command in ["info", "check", "add", "verify", "repair", "dedup"] {
