@@ -13,7 +13,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::image::Image;
 use crate::fingerprint::segment::packer::Packer;
 use crate::generation::log_summary::{LogSummary, scan};
-use crate::page::ages::{Ages, Remembered};
+use crate::page::ages::{Ages, Remembered, Window};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::testing::storage::Storage;
 use crate::wal::LogFile;
@@ -89,14 +89,62 @@ pub fn log(
     }))
 }
 
+/// How the numbers of a page have ages: in so many of their lowest bits, 0 to 8, counted back from a step below 2^46.
+#[derive(Debug, Clone, Copy)]
+pub struct PageAges {
+    /// How many bits.
+    pub bits: u32,
+    /// The step.
+    pub base: u64,
+}
+
+impl PageAges {
+    fn ages(self) -> Ages {
+        let steps = (1 << self.bits) - 1;
+        let window = Window::new(1000 * u64::from(steps), steps);
+        window.map_or(Ages::NONE, |window| Ages::at(window, 1000 * self.base))
+    }
+}
+
 /// Packs as much of the front of a sorted list as fits in a page that begins with `first`, and ends at `end` if all of it
-/// does. Returns how many, and the page.
-pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; PAGE_BYTES]>) {
-    let count = fingerprint::page::longest(list, (first, end), Ages::NONE, list.len());
-    let end = list.get(count).copied().unwrap_or(end);
+/// does. Both have no age, and each fingerprint is there once. Returns how many, and the page.
+pub fn fingerprint_page(
+    list: &[u64],
+    (first, end): (u64, u64),
+    ages: PageAges,
+) -> (usize, Box<[u8; PAGE_BYTES]>) {
+    let ages = ages.ages();
+    let count = fingerprint::page::longest(list, (first, end), ages, list.len());
+    let end = list.get(count).map_or(end, |next| ages.first_of(*next));
     let mut page = Box::new([0; PAGE_BYTES]);
-    encode_in_all_ways(&list[..count], (first..end, Ages::NONE), &mut page);
+    encode_in_all_ways(&list[..count], (first..end, ages), &mut page);
     (count, page)
+}
+
+/// Looks fingerprints up, by their numbers without an age, in a page that was checked, and has numbers with ages of so many
+/// bits. Those count that came in a step or later.
+///
+/// # Panics
+/// If an answer differs from what the page's list says.
+pub fn remembered(page: &[u8; PAGE_BYTES], list: &[u64], asked: &[u64], bits: u32, since: u64) {
+    let first = fingerprint::page::first(page);
+    // No page has a base beyond.
+    let base = fingerprint::page::age_base(page, bits).filter(|base| *base < 1 << 55);
+    let (Some(base), 1..) = (base, bits) else {
+        return;
+    };
+    let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
+    for one in asked.iter().map(|one| one >> bits << bits) {
+        let is_that = |number: &&u64| **number >> bits == one >> bits;
+        let age = list.iter().find(is_that).map(|number| number - one);
+        let most = base.checked_sub(since);
+        let expected = age.is_some_and(|age| most.is_some_and(|most| age <= most));
+        let kept = Remembered::since(bits, since);
+        if one >= first {
+            let found = fingerprint::page::contains(word, one - first, kept);
+            assert_eq!(found, expected, "{one}, of an age of {age:?}");
+        }
+    }
 }
 
 /// Reads a page of fingerprints whose range ends at `end`, before it is checked and after; `None` if it is refused.

@@ -6,6 +6,8 @@
                                            line, decimal or 0x…: "answers", a string of 0 and 1;
                                            of a counting store "counts" too, how often each is there
     reader.py STORE --hashes FILE --raw    the same for hashes that are not to be mixed
+    reader.py STORE --clock MILLISECONDS   of a store that forgets: as of this time, since 1970, or of
+                                           the latest that the store has recorded if that is later
     reader.py FILE --page-of-fingerprints NUMBER END
                                            prints the list in a page: FILE is that page alone,
                                            NUMBER its place in a store, END the end of its range
@@ -27,6 +29,7 @@ MASK = (1 << 64) - 1
 PLAIN, COUNTING, SCALABLE, FINGERPRINT = 1, 2, 3, 4
 OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT, LOST = 1, 2, 3, 4, 5, 6, 7
 STUCK = 15
+MOST_CLOCK = 1 << 56
 LOG_LIKE = (b"EVERSLOG", b"EVERSEEN", b"EVERDELT")
 EXEMPT_SECTION, SAMPLE_SECTION, LOST_SECTION = 1, 2, 3
 
@@ -126,11 +129,17 @@ class Bits:
         return self.number >> begin & ((1 << count) - 1)
 
 
-def fingerprints(page, owner, number, end):
-    """The list in a page at this place, whose range ends at `end`."""
-    crc, occupancy, _, first, high_count, low_bits, reserved = struct.unpack("<IIQQHBB", page[:28])
+def base_of(page):
+    """The step that the ages of a page's numbers are counted back from. Ages."""
+    return int.from_bytes(page[4088:], "little")
+
+
+def fingerprints(page, owner, number, end, age_bits=0):
+    """The numbers in a page at this place, whose range ends at `end`."""
+    crc, occupancy, _, first, high_count, low_bits, ages = struct.unpack("<IIQQHBB", page[:28])
     require(crc == page_crc(owner, number, page), "a page of fingerprints: CRC")
-    require(low_bits <= 56 and reserved == 0 and first < end, "a page of fingerprints: parts")
+    require(age_bits <= low_bits <= 56 and first < end, "a page of fingerprints: parts")
+    require(ages == age_bits and (age_bits or base_of(page) == 0), "a page of fingerprints: ages")
     require(high_count == (end - first - 1 >> low_bits) + 1, "a page of fingerprints: high_count")
     groups = (high_count + 127) // 128
     begins = struct.unpack(f"<{groups + 1}H", page[28:30 + 2 * groups])
@@ -138,7 +147,7 @@ def fingerprints(page, owner, number, end):
     require(begins[0] == front * 8 and begins[-1] <= 32704, "a page of fingerprints: begins")
     bits, found = Bits(page), []
     require(zeros(page[30 + 2 * groups:front]), "a page of fingerprints: stray bits")
-    require(bits(begins[-1], 32768) == 0, "a page of fingerprints: stray bits")
+    require(bits(begins[-1], 32704 - begins[-1]) == 0, "a page of fingerprints: stray bits")
     for group in range(groups):
         begin, behind = begins[group], begins[group + 1]
         count, left = divmod(behind - begin - 128, low_bits + 1)
@@ -151,7 +160,8 @@ def fingerprints(page, owner, number, end):
             high = 128 * group + bit - place
             low = bits(begin + 128 + count + place * low_bits, low_bits)
             found.append(first + (high << low_bits | low))
-    require(all(a < b for a, b in zip(found, found[1:])), "a page of fingerprints: not sorted")
+    own = [one >> age_bits for one in found]
+    require(all(a < b for a, b in zip(own, own[1:])), "a page of fingerprints: not sorted")
     require(not found or found[-1] < end, "a page of fingerprints: beyond its range")
     require(len(found) == occupancy, "a page of fingerprints: occupancy")
     return found
@@ -159,7 +169,7 @@ def fingerprints(page, owner, number, end):
 
 # Header
 
-HEADER = struct.Struct("<8sIIQQQIHHIIQdQ32s16sQIId100sI")
+HEADER = struct.Struct("<8sIIQQQIHHIIQdQ32s16sQIIdQI88sI")
 assert HEADER.size == 256
 
 
@@ -176,12 +186,12 @@ class Header:
         self.bytes = page[:256]
         (_, version, size, compatible, self.read_only_compatible, incompatible, page_size, self.kind,
          self.hash, flags, self.probes, self.capacity, self.fpr, self.bits, self.seed,
-         self.store_id, self.created, self.growth, reserved, self.tightening, rest,
-         crc) = HEADER.unpack(self.bytes)
+         self.store_id, self.created, self.growth, reserved, self.tightening, self.window,
+         self.steps, rest, crc) = HEADER.unpack(self.bytes)
         require(crc == crc32(page[:252]), "the header is damaged: CRC")
         require(version == 1, f"format version {version}")
         require(zeros(page[256:]), "header: padding")
-        require(incompatible & ~7 == 0, f"incompatible features {incompatible:#x}")
+        require(incompatible & ~15 == 0, f"incompatible features {incompatible:#x}")
         require(size == 256, "header: header_length")
         require(page_size == PAGE, "header: page_size")
         require(PLAIN <= self.kind <= FINGERPRINT, f"header: kind {self.kind}")
@@ -189,6 +199,14 @@ class Header:
         require(flags & ~1 == 0, "header: flags")
         require(reserved == 0 and zeros(rest), "header: reserved")
         require((incompatible & 2 != 0) == (self.kind == FINGERPRINT), "header: incompatible")
+        self.forgets = incompatible & 8 == 8
+        require(not self.forgets or self.kind == FINGERPRINT, "header: incompatible")
+        if self.forgets:
+            require(1000 <= self.window <= 31_622_400_000_000, "header: window")
+            require(1 <= self.steps <= 255, "header: window")
+        else:
+            require(self.window == 0 and self.steps == 0, "header: reserved")
+        self.age_bits = self.steps.bit_length()
         require(0 < self.fpr < 1, "header: fpr")
         require(self.capacity >= 1, "header: capacity")
         self.page_owner = self.store_id if incompatible & 4 else b""
@@ -203,7 +221,7 @@ class Header:
             require(self.capacity <= most, "header: capacity")
         elif self.kind == FINGERPRINT:
             require(self.probes == 0, "header: probes")
-            require(1 <= self.bits <= 1 << 63, "header: bits")
+            require(1 <= self.bits <= 1 << 63 - self.age_bits, "header: bits")
             require(self.growth == 0 and self.tightening == 0, "header: growth")
         else:
             require(1 <= self.probes <= 64, "header: probes")
@@ -212,6 +230,10 @@ class Header:
 
     def mix(self, raw):
         return finalise(raw ^ int.from_bytes(self.seed[:8], "little"))
+
+    def step(self, clock):
+        """The step of a time. Ages."""
+        return clock * self.steps // self.window
 
 
 # Superblocks
@@ -351,9 +373,9 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
-        if flags & ~15:
-            raise Newer(f"superblock flags {flags & ~15:#x} of a newer version")
-        known = flags & ~(12 if header.kind == FINGERPRINT else 4)
+        if flags & ~31:
+            raise Newer(f"superblock flags {flags & ~31:#x} of a newer version")
+        known = flags & ~(20 if header.forgets else 12 if header.kind == FINGERPRINT else 4)
         require(known in (0, 1) or known == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
@@ -376,6 +398,7 @@ class Superblock:
             at += 64
         for _ in range(section_count):
             section = Section(data[at:at + 32], self.sections, taken)
+            require(section.kind != SAMPLE_SECTION or not header.forgets, "a sample")
             self.sections.append(section)
             if section.hashes:
                 taken.append((section.first_page, section.end()))
@@ -397,6 +420,11 @@ class Superblock:
             require(at + 8 <= length, "length")
             self.moment, at = int.from_bytes(data[at:at + 8], "little"), at + 8
             require(self.moment, "moment")
+        self.clock = 0
+        if flags & 16:
+            require(at + 8 <= length, "length")
+            self.clock, at = int.from_bytes(data[at:at + 8], "little"), at + 8
+            require(1 <= self.clock <= MOST_CLOCK, "clock")
         self.runs, self.set_version = [], self.directory and self.directory.version
         if flags & 8:
             at = self.take_runs(data, at, header, taken)
@@ -512,13 +540,13 @@ class Runs:
             require(not came & below and went <= below, "a run contradicts those below it")
             below = (below | came) - went
 
-    def contains(self, fingerprint):
-        """Looking up."""
+    def contains(self, fingerprint, since):
+        """Looking up. What came before step `since` is forgotten."""
         for run in reversed(self.runs):
             if run.directory.begin <= fingerprint:
-                if run.went.contains(fingerprint):
+                if run.went.contains(fingerprint, since):
                     return False
-                if run.came.contains(fingerprint):
+                if run.came.contains(fingerprint, since):
                     return True
         return False
 
@@ -583,15 +611,20 @@ class Segments:
     """The segments of a list of a run, and what is in their pages."""
 
     def __init__(self, store, segments, directory, header):
-        self.store, self.owner, self.space = store, header.page_owner, header.bits
+        self.store, self.owner, self.age_bits = store, header.page_owner, header.age_bits
+        self.space = header.bits << header.age_bits
         self.segments = segments
         self.firsts = [segment.first for segment in segments]
         rising = all(one < other for one, other in zip(self.firsts, self.firsts[1:]))
         require(rising and all(one <= directory.begin for one in self.firsts[:1]),
                 "the directory: first")
         require(all(first < self.space for first in self.firsts), "the directory: first")
+        require(not any(map(self.age_of, self.firsts)), "the directory: first")
         self.fences = [None] * len(self.segments)
-        self.lists = {}
+        self.lists, self.bases = {}, {}
+
+    def age_of(self, number):
+        return number & (1 << self.age_bits) - 1
 
     def all(self):
         return (one for index, segment in enumerate(self.segments)
@@ -615,6 +648,7 @@ class Segments:
             what = f"the fences from page {segment.first_page + segment.pages} on"
             require(fences[0] == segment.first, f"{what}: first")
             require(all(a < b for a, b in zip(fences, fences[1:])), f"{what}: not sorted")
+            require(not any(map(self.age_of, fences)), f"{what}: first")
             self.fences[index] = fences
         return self.fences[index]
 
@@ -630,7 +664,9 @@ class Segments:
             require(page[:4] == crc and not zeros(page), f"{what}: CRC")
             require(generation == segment.generation, f"{what}: generation")
             require(first == fences[place], f"{what}: first")
-            self.lists[number] = fingerprints(page, self.owner, number, fences[place + 1])
+            end = fences[place + 1]
+            found = fingerprints(page, self.owner, number, end, self.age_bits)
+            self.lists[number], self.bases[number] = found, base_of(page)
         return self.lists[number]
 
     def check(self):
@@ -638,14 +674,18 @@ class Segments:
             keys = sum(len(self.list(index, place)) for place in range(segment.pages))
             require(keys == segment.keys, f"segment {index}: {keys} keys, not {segment.keys}")
 
-    def contains(self, fingerprint):
+    def contains(self, fingerprint, since):
         if not self.segments:
             return False
-        index = bisect.bisect_right(self.firsts, fingerprint) - 1
-        place = bisect.bisect_right(self.fences_of(index), fingerprint) - 1
+        number = fingerprint << self.age_bits
+        index = bisect.bisect_right(self.firsts, number) - 1
+        place = bisect.bisect_right(self.fences_of(index), number) - 1
         found = self.list(index, place)
-        at = bisect.bisect_left(found, fingerprint)
-        return at < len(found) and found[at] == fingerprint
+        at = bisect.bisect_left(found, number)
+        if at == len(found) or found[at] >> self.age_bits != fingerprint:
+            return False
+        base = self.bases[self.segments[index].first_page + place]
+        return base - self.age_of(found[at]) >= since
 
 
 # Copy mark
@@ -738,9 +778,14 @@ class Log:
         if len(self.data) < PAGE or head[:8] != b"EVERSLOG":
             raise BadLogHeader(f"{self.name}: no log header")
         _, version, crc, store_id, self.salt, of, self.moment = struct.unpack("<8sII16s16sQQ", head)
+        if version == 2:
+            head = self.data[:72]
         if crc != crc32(head[:12], head[16:]):
             raise BadLogHeader(f"{self.name}: the log's header is damaged: CRC")
-        require(version == 1, f"{self.name}: log version {version}")
+        require(version == 1 + header.forgets, f"{self.name}: log version {version}")
+        # Clocks.
+        self.clock = int.from_bytes(head[64:], "little")
+        require(self.clock <= MOST_CLOCK, f"{self.name}: clock")
         if store_id != header.store_id:
             raise AnotherStore(f"{self.name}: belongs to another store")
         require(of == generation, f"{self.name}: of generation {of}")
@@ -752,7 +797,7 @@ class Log:
             self.durable = self.length = 0
         if alone:
             return
-        self.end, self.previous = PAGE, crc
+        self.end, self.previous, self.cut_forgets = PAGE, crc, False
         self.marks, self.cut, self.records = [], None, 0
         self.changes, self.removes, self.nets, committed = [], 0, {}, {}
         while self.cut is None:
@@ -791,6 +836,7 @@ class Log:
                 self.keys.update(keys)
             if header.kind == FINGERPRINT:
                 self.states.update((key * header.bits >> 64, is_insert) for key in keys)
+        self.clock_counts = bool(self.states or self.marks or self.cut_forgets)
 
     def count(self, payload, by):
         for key in struct.unpack(f"<{len(payload) // 8}Q", payload):
@@ -825,7 +871,8 @@ class Log:
     def read_cut(self, payload, header):
         require(len(payload) >= 72, f"{self.name}: the cut makes no sense")
         flags, index = struct.unpack("<II", payload[:8])
-        require(flags & ~1 == 0, f"{self.name}: the cut makes no sense")
+        self.cut_forgets = header.forgets and flags & 2 == 2
+        require(flags & ~(3 if header.forgets else 1) == 0, f"{self.name}: the cut makes no sense")
         if header.kind == FINGERPRINT:
             require(zeros(payload[4:72]), f"{self.name}: the cut makes no sense")
             return flags & 1 == 1, index, None
@@ -878,7 +925,7 @@ def check_cut(log, superblock, header):
 
 
 class Store:
-    def __init__(self, path):
+    def __init__(self, path, clock=0):
         self.path = path
         self.file = open(path, "rb")
         self.length = os.fstat(self.file.fileno()).st_size
@@ -908,6 +955,11 @@ class Store:
         self.writers = dict(self.superblock.writers)
         self.commit_sequence = self.superblock.commit_sequence
         self.logs = self.read_logs(intent)
+        # The time of the store. Clocks.
+        told = [log.clock for log in self.logs if log.clock_counts]
+        self.clock, self.since = max([clock, self.superblock.clock] + told), 0
+        if self.header.forgets:
+            self.since = self.header.step(self.clock) - self.header.steps
         # Torn pages are those of a checkpoint that is due, and of no other.
         self.torn = intent if self.logs and self.logs[0].cut else range(0)
         if self.torn is None:
@@ -1053,9 +1105,13 @@ class Store:
         if self.header.kind == FINGERPRINT:
             fingerprint = key * self.header.bits >> 64
             for log in reversed(self.logs):
-                if fingerprint in log.states:
-                    return log.states[fingerprint]
-            return self.segments.contains(fingerprint) and key not in self.exempt
+                is_there = log.states.get(fingerprint)
+                if is_there and self.header.forgets and self.header.step(log.clock) < self.since:
+                    is_there = None
+                if is_there is not None:
+                    return is_there
+            is_there = self.segments.contains(fingerprint, self.since)
+            return is_there and key not in self.exempt
         if any(key in log.keys for log in self.logs):
             return True
         for index, layer in enumerate(self.layers):
@@ -1074,6 +1130,9 @@ class Store:
             "capacity": header.capacity,
             "fpr": header.fpr,
             "created": header.created,
+            "window": header.window,
+            "steps": header.steps,
+            "clock": self.clock,
             "store_id": header.store_id.hex(),
             "sequence": superblock.sequence,
             "generation": superblock.generation,
@@ -1117,6 +1176,8 @@ def main():
     parser.add_argument("store")
     parser.add_argument("--hashes", metavar="FILE", help="hashes to look up, one a line")
     parser.add_argument("--raw", action="store_true", help="hashes are not to be mixed")
+    parser.add_argument("--clock", metavar="MILLISECONDS", type=int, default=0,
+                        help="what time it is for a store that forgets")
     parser.add_argument("--page-of-fingerprints", metavar=("NUMBER", "END"), nargs=2, type=int,
                         help="the file is a page of fingerprints")
     parser.add_argument("--page-owner", metavar="STORE_ID", type=bytes.fromhex, default=b"",
@@ -1128,7 +1189,7 @@ def main():
                 place = arguments.page_of_fingerprints
                 print(fingerprints(file.read(), arguments.page_owner, *place))
             return 0
-        store = Store(arguments.store)
+        store = Store(arguments.store, arguments.clock)
         store.check_pages()
         info = store.info()
         if arguments.hashes:

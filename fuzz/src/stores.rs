@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use everseen::Kind;
 use everseen::testing::{GivenRun, LEAST_BUFFER, Options};
@@ -12,18 +13,31 @@ use tempfile::TempDir;
 use crate::disk::SmallDisk;
 
 pub const STORE: &str = "store";
-/// Keys that each of them holds and that count.
+/// Keys that each of them holds and that count, but for those that are forgotten.
 pub const KEYS: u64 = 100;
+
+/// When the stores that forget were made, in milliseconds since 1970: the begin of a step.
+pub const CLOCK: u64 = 1_700_000_000_000;
+/// Milliseconds of a step.
+pub const STEP: u64 = 1000;
+/// Steps of a window.
+pub const STEPS: u64 = 15;
+
+/// Returns a time in milliseconds since 1970.
+pub fn time(clock: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(clock)
+}
 
 /// The files of a store, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// The least buffer, no threads, nobody else.
+/// The least buffer, no threads, nobody else, and for stores that forget no time of the system's.
 pub fn options() -> Options {
     Options::new()
         .buffer(LEAST_BUFFER)
         .background(false)
         .exclusive(true)
+        .clock(time(CLOCK))
         .storage(SmallDisk::shared())
 }
 
@@ -67,17 +81,22 @@ pub fn clear(folder: &Path) {
     }
 }
 
-/// Stores of each kind, plain and transactional, closed and killed with logs; and one with several runs.
+/// Stores of each kind, and such as forget, plain and transactional, closed and killed with logs; and one with several runs.
 pub static STORES: LazyLock<Vec<Files>> = LazyLock::new(|| {
     let mut stores = Vec::new();
     for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             for closed in [true, false] {
-                stores.push(make(kind, transactional, closed));
+                stores.push(make(kind, transactional, closed, false));
             }
         }
     }
-    stores.push(with_runs(&make(Kind::Fingerprint, false, true)));
+    stores.push(with_runs(&make(Kind::Fingerprint, false, true, false)));
+    for transactional in [false, true] {
+        for closed in [true, false] {
+            stores.push(make(Kind::Fingerprint, transactional, closed, true));
+        }
+    }
     stores
 });
 
@@ -102,18 +121,26 @@ fn with_runs(files: &Files) -> Files {
     take(folder.path())
 }
 
-fn make(kind: Kind, transactional: bool, closed: bool) -> Files {
+/// The keys of a store that forgets come in four steps; the first ones are forgotten by the last.
+fn make(kind: Kind, transactional: bool, closed: bool, forgets: bool) -> Files {
     let folder = folder();
     let path = path(&folder);
-    let options = options()
+    let mut options = options()
         .kind(kind)
         .capacity(50 * if kind == Kind::Scalable { 1 } else { 10 })
         .fpr(1e-6)
         .seed([7; 32])
         .transactional(transactional);
+    if forgets {
+        options = options.forget_after(Duration::from_millis(STEP * STEPS));
+    }
     let store = options.create(&path).expect("it can be made");
     for part in 0..4 {
         let keys: Vec<u64> = (part * KEYS / 4..(part + 1) * KEYS / 4).collect();
+        if forgets {
+            let now = time(CLOCK + part * 6 * STEP);
+            store.advance_to(now).expect("it forgets");
+        }
         store.insert_batch(&keys).expect("there is room");
         store.commit_with(b"tag").expect("it can be committed");
         if part < 2 {

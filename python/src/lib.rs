@@ -23,6 +23,7 @@ mod progress;
 mod reports;
 mod session;
 mod store;
+mod times;
 mod verdict;
 mod warnings;
 

@@ -1,7 +1,8 @@
 //! How a store is opened, and opened again: by a forked child, or on the other side of a pickle.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use everseen::{CreateOptions, OnDamage, OpenOptions, OptionDifference, Result, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -9,10 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{OrRaise, own};
+use crate::times;
 use crate::warnings::warn;
 
-/// The options that a handle has. All others are of a new store, and are in its header from then on.
-const LASTING: [&str; 6] = [
+/// The options that a handle has, and that one has that goes on for it. All others are of a new store, and are in its header
+/// from then on.
+const LASTING: [&str; 7] = [
+    "at",
     "buffer",
     "writer",
     "background",
@@ -55,6 +59,8 @@ pub(crate) struct Opening {
     pub(crate) writer: String,
     mode: Mode,
     options: StoreOptions,
+    /// The latest time that the caller has told, if `at` was given: where the handle that replaces this one goes on.
+    at: Mutex<Option<SystemTime>>,
     /// The lasting options, as they were given.
     given: Py<PyDict>,
 }
@@ -62,12 +68,13 @@ pub(crate) struct Opening {
 impl Opening {
     pub(crate) fn of(path: PathBuf, mode: &str, given: &Bound<'_, PyDict>) -> PyResult<Self> {
         let lasting = PyDict::new(given.py());
-        let (mut exclusive, mut writer) = (false, "default".to_owned());
+        let (mut exclusive, mut writer, mut at) = (false, "default".to_owned(), None);
         for (name, value) in given {
             let name: String = name.extract()?;
             match name.as_str() {
                 "exclusive" => exclusive = value.extract()?,
                 "writer" => writer = value.extract()?,
+                "at" => at = Some(times::time("at", &value)?),
                 _ => {}
             }
             if LASTING.contains(&name.as_str()) {
@@ -80,6 +87,7 @@ impl Opening {
             writer,
             mode: Mode::of(mode)?,
             options: StoreOptions::of(given)?,
+            at: Mutex::new(at),
             given: lasting.unbind(),
         })
     }
@@ -92,6 +100,53 @@ impl Opening {
             Mode::Open => self.options.open.open(path),
             Mode::Read => self.options.open.open_read_only(path),
         }
+    }
+
+    /// Refuses a time for a store that is to be created and keeps its keys for ever.
+    pub(crate) fn check_time(&self) -> PyResult<()> {
+        let creates = match self.mode {
+            Mode::OpenOrCreate => !self.path.exists(),
+            Mode::Create => true,
+            Mode::Open | Mode::Read => false,
+        };
+        match creates && !self.options.may_forget && self.at().is_some() {
+            true => Err(PyValueError::new_err(
+                "`at` is for stores that forget, and a new one keeps its keys for ever without `forget_after`",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells a store that was opened the time that was asked for, and warns if it is later there. `is_again` spares the
+    /// warning where another process goes on with a handle: time may have gone on, too.
+    pub(crate) fn tell_time(&self, py: Python<'_>, store: &Store, is_again: bool) -> PyResult<()> {
+        let Some(at) = self.at() else {
+            return Ok(());
+        };
+        store.advance_to(at).or_raise(py)?;
+        let forgetting = store.stats().or_raise(py)?.forgetting;
+        if let Some(has) = forgetting.filter(|has| at + has.window / has.steps <= has.now)
+            && !is_again
+        {
+            let message = format!(
+                "{} is at {} already, in seconds since 1970: an earlier `at` has no effect; \
+                 `everseen.repair` sets a wrong time back (`set_clock`)",
+                self.path.display(),
+                times::seconds_since_1970(has.now)
+            );
+            warn(py, "NoEffectWarning", message, 3)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the caller has gone on to a time.
+    pub(crate) fn advance_to(&self, time: SystemTime) {
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        *at = at.map(|told| told.max(time));
+    }
+
+    fn at(&self) -> Option<SystemTime> {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compares a store that existed before with the options for a new one. Refuses one that is less, and warns of what
@@ -123,9 +178,13 @@ impl Opening {
 
     /// Opens the store that [`open`](Self::open) has opened before.
     pub(crate) fn reopen(&self) -> Result<Store> {
+        let mut options = self.options.open.clone();
+        if let Some(at) = self.at() {
+            options = options.clock(at);
+        }
         match self.mode {
-            Mode::Read => self.options.open.open_read_only(&self.path),
-            _ => self.options.open.open(&self.path),
+            Mode::Read => options.open_read_only(&self.path),
+            _ => options.open(&self.path),
         }
     }
 
@@ -137,7 +196,11 @@ impl Opening {
     }
 
     pub(crate) fn options_to_reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.given.bind(py).copy()
+        let given = self.given.bind(py).copy()?;
+        if let Some(at) = self.at() {
+            given.set_item("at", at)?;
+        }
+        Ok(given)
     }
 }
 
@@ -147,6 +210,8 @@ pub(crate) struct StoreOptions {
     create: CreateOptions,
     growth: u32,
     tightening: f64,
+    /// Whether a new store forgets, or is like another one, which may.
+    may_forget: bool,
 }
 
 impl StoreOptions {
@@ -157,11 +222,14 @@ impl StoreOptions {
             create: CreateOptions::new(),
             growth: CreateOptions::DEFAULT_GROWTH,
             tightening: CreateOptions::DEFAULT_TIGHTENING,
+            may_forget: given.contains("forget_after")? || given.contains("like")?,
         };
         for (name, value) in given {
             if !value.is_none() {
                 let name: String = name.extract()?;
-                options = match LASTING.contains(&&*name) || name == "exclusive" {
+                options = match LASTING.contains(&&*name)
+                    || ["exclusive", "set_clock"].contains(&&*name)
+                {
                     true => options.set_open(&name, &value)?,
                     false => options.set_create(&name, &value)?,
                 };
@@ -178,11 +246,12 @@ impl StoreOptions {
     fn set_open(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let open = self.open;
         self.open = match name {
+            "at" | "set_clock" => open.clock(times::time(name, value)?),
             "buffer" => open.buffer(value.extract()?),
             "writer" => open.writer(&value.extract::<String>()?),
             "background" => open.background(value.extract()?),
             "exclusive" => open.exclusive(value.extract()?),
-            "timeout" => open.timeout(seconds(value.extract()?)?),
+            "timeout" => open.timeout(times::duration(name, value)?),
             "follow" => open.follow(value.extract()?),
             "on_damage" => open.on_damage(on_damage(&value.extract::<String>()?)?),
             _ => return Err(unknown(name)),
@@ -211,6 +280,8 @@ impl StoreOptions {
             "transactional" => create.transactional(value.extract()?),
             "measured" => create.measured(value.extract()?),
             "label" => create.label(&value.extract::<Vec<u8>>()?),
+            "forget_after" => create.forget_after(times::duration(name, value)?),
+            "forget_steps" => create.forget_steps(value.extract()?),
             "foldable" => create.foldable(value.extract()?),
             "times" => create.times(value.extract()?),
             "like" => create.like(value.extract::<PathBuf>()?),
@@ -234,11 +305,6 @@ pub(crate) fn seed(bytes: &[u8]) -> PyResult<[u8; 32]> {
     bytes
         .try_into()
         .map_err(|_| PyValueError::new_err(format!("a seed has 32 bytes, not {}", bytes.len())))
-}
-
-fn seconds(number: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(number)
-        .map_err(|error| PyValueError::new_err(format!("timeout {number}: {error}")))
 }
 
 pub(crate) fn on_damage(name: &str) -> PyResult<OnDamage> {

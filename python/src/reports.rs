@@ -2,11 +2,13 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport, RepairReport,
-    RunStats, Stats, VerifyReport,
+    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport,
+    RepairReport, RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::times::seconds_since_1970;
 
 /// Returns a new dictionary of some of a struct's fields, under their own names.
 macro_rules! fields {
@@ -44,6 +46,14 @@ fn run<'py>(py: Python<'py>, run: &RunStats) -> PyResult<Bound<'py, PyAny>> {
     report(py, "RunStats", &fields!(py, run, added removed pages due))
 }
 
+fn forgetting<'py>(py: Python<'py>, how: &Forgetting) -> PyResult<Bound<'py, PyAny>> {
+    let fields = fields!(py, how, steps);
+    fields.set_item("after", how.window.as_secs_f64())?;
+    fields.set_item("now", seconds_since_1970(how.now))?;
+    fields.set_item("dropped_at", how.dropped_at.map(seconds_since_1970))?;
+    report(py, "Forgetting", &fields)
+}
+
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     let fields = fields!(
         py, stats,
@@ -60,6 +70,8 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     fields.set_item("layers", list(py, layers)?)?;
     let runs = stats.runs.iter().map(|one| run(py, one));
     fields.set_item("runs", list(py, runs)?)?;
+    let forgetting = stats.forgetting.map(|how| forgetting(py, &how));
+    fields.set_item("forgetting", forgetting.transpose()?)?;
     report(py, "Stats", &fields)
 }
 

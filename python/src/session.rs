@@ -47,9 +47,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn begin(py: Python<'_>, opening: Opening) -> PyResult<Self> {
+    pub(crate) fn begin(py: Python<'_>, opening: Opening, is_again: bool) -> PyResult<Self> {
+        opening.check_time()?;
         let store = py.detach(|| opening.open()).or_raise(py)?;
         opening.compare(py, &store)?;
+        opening.tell_time(py, &store, is_again)?;
         Ok(Self {
             opening,
             opened: ArcSwap::new(Opened::of(store)),

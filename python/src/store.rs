@@ -14,20 +14,23 @@ use crate::keys::{Key, StoreKey};
 use crate::opening::{Opening, on_damage};
 use crate::reports;
 use crate::session::Session;
+use crate::times;
 use crate::verdict::Verdict;
 use crate::warnings;
 
-/// Opens a store; `everseen.open` says how.
+/// Opens a store; `everseen.open` says how. `again`: another process goes on with a handle.
 #[pyfunction]
+#[pyo3(signature = (path, mode, options, *, again = false))]
 pub(crate) fn open(
     py: Python<'_>,
     path: PathBuf,
     mode: &str,
     options: &Bound<'_, PyDict>,
+    again: bool,
 ) -> PyResult<Store> {
     let opening = Opening::of(path, mode, options)?;
     Ok(Store {
-        session: Session::begin(py, opening)?,
+        session: Session::begin(py, opening, again)?,
     })
 }
 
@@ -209,10 +212,35 @@ impl Store {
         last.map(|commit| reports::commit(py, &commit)).transpose()
     }
 
+    /// Go on to a later time in a store that forgets, for all handles; one that only reads does so for itself.
+    ///
+    /// An earlier time has no effect: time never runs backwards. Keys that are inserted from here on are of this time, and
+    /// those that are too old by then are new.
+    ///
+    /// Args:
+    ///     time: A `datetime` with a time zone, or seconds since 1970.
+    ///
+    /// Raises:
+    ///     NeverForgetsError: The store keeps its keys for ever.
+    ///
+    /// >>> store = everseen.open("advanced.ever", forget_after=3600, at=1_800_000_000)
+    /// >>> store.insert("key"), store.insert("key")
+    /// (True, False)
+    /// >>> store.advance_to(1_800_000_000 + 2 * 3600)
+    /// >>> store.insert("key")
+    /// True
+    fn advance_to(&self, py: Python<'_>, time: &Bound<'_, PyAny>) -> PyResult<()> {
+        let time = times::time("time", time)?;
+        self.session.call(py, |store| store.advance_to(time))?;
+        self.session.opening.advance_to(time);
+        Ok(())
+    }
+
     /// Move what is committed from log and buffer into the pages, and wait until it is there.
     ///
     /// Safety never requires it: a checkpoint runs by itself whenever the buffer is full. With `full`, all runs of a store
-    /// of fingerprints are merged into one, which takes as long as writing the whole store.
+    /// of fingerprints are merged into one, which takes as long as writing the whole store. A store that forgets drops what
+    /// is forgotten by now, even if no key came.
     ///
     /// >>> everseen.open("checkpoint.ever").checkpoint()
     #[pyo3(signature = (*, full = false))]

@@ -88,10 +88,18 @@ class Site:
         return self._reached
 
 
-def crawl(port: int, settings: dict[str, object]) -> None:
-    """Crawls the site, to its end. Each page that was processed is a line of `processed`."""
+def crawl(port: int, settings: dict[str, object], began: float | None = None) -> None:
+    """Crawls the site, to its end. Each page that was processed is a line of `processed`.
+
+    A crawl that is to have begun at another time gets that time instead of the clock.
+    """
     import scrapy
     from scrapy.crawler import CrawlerProcess
+
+    from everseen.scrapy import _dupefilter
+
+    if began is not None:
+        _dupefilter.time = lambda: began
 
     processed = os.open("processed", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -131,8 +139,8 @@ def crawl(port: int, settings: dict[str, object]) -> None:
     sys.exit(bool(failures))
 
 
-def run(port: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
-    code = f"import crawl_site; crawl_site.crawl({port}, {settings!r})"
+def run(port: int, settings: dict[str, object], began: float | None = None) -> subprocess.Popen[bytes]:
+    code = f"import crawl_site; crawl_site.crawl({port}, {settings!r}, {began!r})"
     here = str(pathlib.Path(__file__).resolve().parent)
     return subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": here})
 

@@ -1,5 +1,7 @@
 """Options that a store which exists can't meet."""
 
+from datetime import timedelta
+
 import pytest
 
 import everseen
@@ -11,6 +13,7 @@ def made(folder):
     everseen.open("bloom.ever", 1000, 1e-4, label=b"rules 1").close()
     everseen.open("large.ever", 10**6, bits_per_key=20.0).close()
     everseen.open("prints.ever", grows_to=10**6, transactional=True, measured=False).close()
+    everseen.open("forgets.ever", forget_after=86400).close()
 
 
 UNMET = [
@@ -31,6 +34,9 @@ UNMET = [
     ("prints.ever", {"transactional": False}, "dropped; leave out `transactional`"),
     ("prints.ever", {"measured": True}, "has no sample; leave out `measured`"),
     ("prints.ever", {"label": b"rules 1"}, "has no label; leave out `label`"),
+    ("prints.ever", {"forget_after": 86400}, "has no window: it keeps keys for ever; leave out `forget_after`"),
+    ("forgets.ever", {"forget_after": 86401}, "has a window of 86400s; leave out `forget_after`"),
+    ("forgets.ever", {"forget_after": timedelta(hours=1)}, "has a window of 86400s; leave out `forget_after`"),
 ]
 
 
@@ -51,6 +57,7 @@ def test_a_store_that_is_less_is_refused(name, options, message, mode):
         ("bloom.ever", {"fpr": 1e-3}, "created with a rate of 1e-4: `fpr` has no effect"),
         ("large.ever", {"bits_per_key": 5.0}, "created with 20.0 bits a key: `bits_per_key` has no effect"),
         ("bloom.ever", {"measured": False}, "created with a sample: `measured` has no effect"),
+        ("forgets.ever", {"forget_after": 86400, "forget_steps": 5}, "created with 15 steps: `forget_steps` has no effect"),
         ("prints.ever", {"grows_to": 5}, "created with a limit of 1000000 keys: `grows_to` has no effect"),
     ],
 )
@@ -70,3 +77,5 @@ def test_the_same_words_again_do_no_harm():
         {"like": "bloom.ever"},
     ]:
         everseen.open("bloom.ever", **options).close()
+    everseen.open("forgets.ever", forget_after=timedelta(days=1), forget_steps=15).close()
+    everseen.open("forgets.ever").close()

@@ -175,12 +175,12 @@ def test_a_commit_names_only_what_is_on_disk(monkeypatch, small):
         sync(journal)
         synced[journal.number] = os.path.getsize(f"job/requests.journal-{journal.number}")
 
-    def committing(state):
+    def committing(state, **options):
         assert synced.get(state.journal, 0) >= state.length, f"seed {SEED}"
         # The journal of the last commit is there until this one is made.
         last = json.loads(scheduler.df.store.last_commit().tag)
         assert os.path.getsize(f"job/requests.journal-{last['journal']}") >= last["length"], f"seed {SEED}"
-        commit(state)
+        commit(state, **options)
 
     monkeypatch.setattr(_journal.Journal, "sync", syncing)
     monkeypatch.setattr(scheduler.df, "commit", committing)
@@ -208,7 +208,7 @@ def test_a_commit_that_fails_loses_nothing(monkeypatch):
     for _ in range(8):
         first.next_request()
 
-    def failing(state):
+    def failing(state, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(first.df, "commit", failing)

@@ -138,6 +138,7 @@ impl GrowthPlan {
             ideal_bits_per_key: ideal_bits_per_key(fpr),
             folds: Vec::new(),
             fills: Vec::new(),
+            forgetting: None,
             layers: self.layers.iter().map(JsonLayer::from).collect(),
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod dedup;
 pub(crate) mod exempt;
 pub(crate) mod fingerprint_plan;
 pub(crate) mod fold;
+pub(crate) mod forgetting_plan;
 pub(crate) mod growth_plan;
 pub(crate) mod info;
 pub(crate) mod info_text;

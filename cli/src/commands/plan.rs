@@ -5,6 +5,7 @@ use everseen::{CreateOptions, Kind};
 use serde::Serialize;
 
 use crate::commands::fingerprint_plan::{JsonFill, Outlook};
+use crate::commands::forgetting_plan::{Forgetting, JsonForgetting};
 use crate::commands::growth_plan::GrowthPlan;
 use crate::error::CliError;
 use crate::options::units as size;
@@ -43,15 +44,18 @@ pub struct Args {
     /// bloom is of fixed size; counting takes four times as much; scalable grows in layers; fingerprint grows without
     /// them, as stores do that are created without --capacity. Layers are planned for keys that come little by little.
     /// Fingerprints are planned from --capacity, or --grows-to, and --fpr [default: 1e-6], for several numbers of keys
-    /// up to that.
-    #[arg(long, default_value_t = Kind::Bloom)]
-    kind: Kind,
+    /// up to that [default: bloom, but fingerprint with --forget-after].
+    #[arg(long)]
+    kind: Option<Kind>,
 
     /// Let the number of pages be halved this often, 0 to 20
     ///
     /// It is rounded up for that. Shows what the store holds then.
     #[arg(long, value_name = "LEVELS", default_value_t = 0)]
     foldable: u32,
+
+    #[command(flatten)]
+    forget: Forgetting,
 
     /// Print JSON
     #[arg(long)]
@@ -65,11 +69,22 @@ Examples:
   everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
   everseen plan --capacity 1e9 --fpr 1e-6 --kind scalable      how large if it grows in layers?
   everseen plan --kind fingerprint --grows-to 1e10     how large with how many keys?
+  everseen plan --forget-after 30d --keys-per-day 1M   how large if it forgets?
   everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    match args.kind {
+    let default = match args.forget.is_given() {
+        true => Kind::Fingerprint,
+        false => Kind::Bloom,
+    };
+    let kind = args.kind.unwrap_or(default);
+    match kind {
         Kind::Fingerprint => return run_fingerprints(&args),
+        _ if args.forget.is_given() => {
+            return Err(CliError::Usage(
+                "only kind fingerprint forgets; leave out --kind, or --forget-after",
+            ));
+        }
         _ if args.grows_to.is_some() => {
             return Err(CliError::Usage(
                 "--grows-to is for --kind fingerprint; give other kinds a --capacity",
@@ -78,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         Kind::Scalable => return run_growing(&args),
         _ => {}
     }
-    let cell = args.kind.cell();
+    let cell = kind.cell();
     let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
         (Some(capacity), Some(fpr), None, None) => cell.plan_for_rate(capacity, fpr)?,
         (Some(capacity), None, Some(bits), None) => cell.plan_for_bits_per_key(capacity, bits)?,
@@ -144,7 +159,16 @@ fn run_fingerprints(args: &Args) -> Result<ExitCode, CliError> {
         return Err(CliError::Usage(why));
     }
     let fpr = args.fpr.unwrap_or(CreateOptions::DEFAULT_FPR);
-    let outlook = Outlook::of(args.capacity.or(args.grows_to), fpr)?;
+    let limit = args.capacity.or(args.grows_to);
+    if args.forget.is_given() {
+        let plan = args.forget.plan(limit, fpr)?;
+        match args.json {
+            true => print_json(&plan.json())?,
+            false => print(&plan.text())?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outlook = Outlook::of(limit, fpr, 0)?;
     match args.json {
         true => print_json(&outlook.json())?,
         false => print(&outlook.text())?,
@@ -189,6 +213,8 @@ pub struct Json {
     pub layers: Vec<JsonLayer>,
     /// Of a store of fingerprints: what it takes on the way to its limit.
     pub fills: Vec<JsonFill>,
+    /// Of a store that forgets: as many keys as come each day.
+    pub forgetting: Option<JsonForgetting>,
 }
 
 #[derive(Serialize)]
@@ -226,6 +252,7 @@ impl Json {
             bytes: plan.bytes(),
             layers: Vec::new(),
             fills: Vec::new(),
+            forgetting: None,
             ideal_bits_per_key: plan.ideal_bits_per_key(),
             folds: folds
                 .iter()

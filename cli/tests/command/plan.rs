@@ -168,3 +168,118 @@ fn any_two_of_three_plan_a_store_that_grows() {
     refused("--fpr 1e-6 --size 4096", "4096 bytes are too few, ");
     refused("--capacity 1e18 --fpr 1e-6", "keeps its rate up to");
 }
+
+#[test]
+fn a_store_that_forgets_is_planned_from_what_comes() {
+    let lab = Lab::new();
+    let planned = |line: &str| {
+        let args: Vec<_> = ["plan", "--json"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        json(&lab.run(&args).expect(0))
+    };
+    let plan = planned("--forget-after 30d --keys-per-day 1M --grows-to 1e9 --fpr 1e-6");
+    let forgets = &plan["forgetting"];
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    assert_eq!(number(&forgets["after"]), 2_592_000.0);
+    assert_eq!([&forgets["steps"], &forgets["age_bits"]], [15, 4]);
+    assert_eq!(forgets["keys_in_window"], 30_000_000);
+    // Two days more are in the file, of which one's keys are seen no longer.
+    assert_eq!(forgets["steady"]["keys"], 34_000_000);
+    assert_eq!(number(&forgets["steady"]["fpr"]), 32e6 / 1e15);
+    let quarters = forgets["first_window"].as_array().expect("a list");
+    let keys: Vec<_> = quarters.iter().map(|fill| &fill["keys"]).collect();
+    assert_eq!(keys, [7_500_000, 15_000_000, 22_500_000, 30_000_000]);
+    // Ages take four bits more than a store without them.
+    let kept = planned("--kind fingerprint --grows-to 1e9 --fpr 1e-6");
+    assert!(kept["forgetting"].is_null());
+    for at in 0..4 {
+        let (fill, other) = (&plan["fills"][at], &kept["fills"][at]);
+        let more = number(&fill["bits_per_key"]) - number(&other["bits_per_key"]);
+        assert_eq!(fill["keys"], other["keys"]);
+        assert!((3.99..4.04).contains(&more), "{more}");
+    }
+    let hourly = planned("--forget-after 30d --keys-per-hour 1000 --forget-steps 16");
+    assert_eq!(hourly["forgetting"]["keys_per_day"], 24_000);
+    assert_eq!(hourly["forgetting"]["age_bits"], 5);
+    // What `create` takes where no limit is given.
+    assert_eq!(hourly["capacity"], 1_u64 << 36);
+
+    let text = lab.run(&["plan", "--forget-after", "1h", "--keys-per-hour", "1e6"]);
+    let text = String::from_utf8(text.expect(0)).expect("text");
+    assert!(
+        text.contains("forgets       keys 1h after they were added, or up to 4m later\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1,000,000 come in that time; up to 1,133,334 in the file, 13 % more\n"),
+        "{text}"
+    );
+    assert_eq!(text.lines().skip_while(|line| !line.is_empty()).count(), 6);
+}
+
+#[test]
+fn plans_of_stores_that_forget_need_what_comes() {
+    let lab = Lab::new();
+    let refused = |line: &str, said: &str| {
+        let args: Vec<_> = ["plan"].into_iter().chain(line.split(' ')).collect();
+        lab.run(&args).expect_error(said);
+    };
+    refused(
+        "--forget-after 30d",
+        "needs --keys-per-day or --keys-per-hour",
+    );
+    refused("--keys-per-day 5", "--forget-after");
+    refused("--forget-steps 5 --capacity 5 --fpr 0.1", "--forget-after");
+    refused(
+        "--forget-after 30d --keys-per-day 5 --keys-per-hour 5",
+        "cannot be used with",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 5 --forget-steps 256",
+        "256",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 5 --kind bloom",
+        "only kind fingerprint forgets",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 5 --size 5M",
+        "--size follows from the keys",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 1M --grows-to 33M",
+        "more keys come in that time",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 1e30",
+        "whole number below 2^64",
+    );
+    refused(
+        "--forget-after 30d --keys-per-day 5 --grows-to 1e12 --fpr 2e-7",
+        "the ages leave too few bits",
+    );
+    // That limit is one that `create` takes, and refuses with ages.
+    lab.run(&[
+        "plan",
+        "--kind",
+        "fingerprint",
+        "--grows-to",
+        "1e12",
+        "--fpr",
+        "2e-7",
+    ])
+    .expect(0);
+    let create = [
+        "create",
+        "s",
+        "--forget-after",
+        "30d",
+        "--grows-to",
+        "1e12",
+        "--fpr",
+        "2e-7",
+    ];
+    lab.run(&create).expect_error("");
+}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from everseen import _everseen
 
 if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
     from everseen._reports import RepairReport
 
 _Path = str | os.PathLike[str]
@@ -39,6 +41,9 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     foldable: int | None = None,
     measured: bool | None = None,
     label: bytes | None = None,
+    forget_after: timedelta | float | None = None,
+    forget_steps: int | None = None,
+    at: datetime | float | None = None,
     buffer: int | None = None,
     writer: str | None = None,
     exclusive: bool = False,
@@ -76,10 +81,18 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         measured: Whether it keeps a sample of its keys, for `Store.measured` (`True`).
         label: Up to 4096 bytes of your own, such as the version of the rules by which you make keys. `Store.label` returns
             them, of each copy too. They never change.
+        forget_after: How long it remembers each key, at least: a `timedelta`, or seconds. From then on the key is new again,
+            a step later at the latest. Such a store is of kind `"fingerprint"`, and keeps no sample.
+        forget_steps: In how many steps it counts ages, 1 to 255 (15). More steps forget more exactly; each doubling takes one
+            bit more for each key.
 
     Of this handle:
 
     Args:
+        at: Of a store that forgets: what time it is, instead of the system's clock, for replays and tests. A `datetime` with
+            a time zone, or seconds since 1970. Time then stands still for this handle until `Store.advance_to` or another
+            handle moves it on. It never runs backwards: where keys of the store are a step younger, a warning says that
+            this has no effect.
         buffer: Bytes of memory for the write buffers and all scratch, 128 KiB or more. Without it, memory follows the
             filter, from 64 MiB up.
         writer: The name under which it commits (`"default"`).
@@ -105,9 +118,10 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         FormatError, LogError: It is damaged, or no store.
         SizingError, ValueError: No store is made so.
         UnmetOptionError: The store exists already, and is less than an option asks for, or something else.
+        NeverForgetsError: With `at`, and the store keeps its keys for ever.
 
     Warns:
-        NoEffectWarning: The store exists already, and is more than an option asks for.
+        NoEffectWarning: The store exists already, and is more than an option asks for, or of a later time than `at`.
 
     >>> store = everseen.open("urls.ever", 1_000_000, 1e-4, transactional=True)
     >>> store.insert("https://example.org/")
@@ -133,6 +147,9 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         "foldable": foldable,
         "measured": measured,
         "label": label,
+        "forget_after": forget_after,
+        "forget_steps": forget_steps,
+        "at": at,
         "buffer": buffer,
         "writer": writer,
         "exclusive": exclusive or None,
@@ -145,15 +162,15 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     return _opened(path, mode, options)
 
 
-def _opened(path: _Path, mode: str, options: dict[str, Any]) -> _everseen.Store:
-    store = _everseen.open(path, mode, options)
+def _opened(path: _Path, mode: str, options: dict[str, Any], *, again: bool = False) -> _everseen.Store:
+    store = _everseen.open(path, mode, options, again=again)
     _left_open.add(store)
     return store
 
 
 def _reopen(path: str, mode: str, options: dict[str, Any]) -> _everseen.Store:
     """Open a store that was pickled."""
-    store = _opened(path, mode, options)
+    store = _opened(path, mode, options, again=True)
     _close_at_end()
     return store
 
@@ -179,6 +196,7 @@ def repair(
     path: _Path,
     on_damage: Literal["never_seen", "seen"],
     *,
+    set_clock: datetime | float | None = None,
     timeout: float | None = None,
 ) -> RepairReport:
     """Repair a store that no handle has open, as far as what is left of it allows.
@@ -190,6 +208,8 @@ def repair(
     Args:
         path: The store's file.
         on_damage: What becomes of damaged pages.
+        set_clock: Of a store that forgets: its time from here on, also if it is earlier than the one that the store has
+            recorded by a clock that was wrong. What came later came at this time then.
         timeout: Seconds to wait for other handles (30).
 
     Returns:
@@ -198,11 +218,13 @@ def repair(
     Raises:
         NotFoundError, LockedError: As `open`.
         FormatError, LogError: The damage can't be repaired.
+        NeverForgetsError: With `set_clock`, and the store keeps its keys for ever.
 
     >>> everseen.open("whole.ever").close()
     0
     >>> everseen.repair("whole.ever", "never_seen").is_whole
     True
     """
-    options = {} if timeout is None else {"timeout": timeout}
+    given = {"set_clock": set_clock, "timeout": timeout}
+    options = {name: value for name, value in given.items() if value is not None}
     return _everseen._repair(path, on_damage, options)

@@ -55,6 +55,20 @@ class RunStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgetting:
+    """How a store forgets. Times are in seconds since 1970."""
+
+    after: float
+    """Seconds for which each key is remembered, at least."""
+    steps: int
+    """In how many steps of that it counts ages. A key is forgotten a step later at the latest."""
+    now: float
+    """The time of the store."""
+    dropped_at: float | None
+    """As of when keys that are too old count no longer; `None` before the first checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a store knows about itself without reading its pages."""
 
@@ -89,6 +103,8 @@ class Stats:
     layers: list[LayerStats]
     runs: list[RunStats]
     """The runs of a store of kind fingerprint, oldest first."""
+    forgetting: Forgetting | None
+    """How it forgets; `None` if it keeps keys for ever."""
     store_id: _Bytes
     created: int
     """When it was created, in seconds since 1970."""

@@ -1,6 +1,8 @@
 //! Pages of fingerprints: FORMAT.md's pages, from its rules alone.
 
+mod aged_reader;
 mod ages;
+pub(crate) mod golden_ages;
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::doc::{Layout, check_block, text};
+use super::fingerprints::golden_ages;
 use super::golden::{LABEL, folder};
 use super::golden_fingerprints::some_fields;
 use super::store_file::newest_superblock;
@@ -107,6 +108,7 @@ fn the_dump_is_that_of_the_golden_files() {
     let file = std::fs::read(folder().join(golden_fingerprints::NAME)).unwrap();
     golden_fingerprints::dump_store(&mut out, &file);
     bound::dump_stores(&mut out, folder());
+    golden_ages::dump_store(&mut out, folder());
 
     let log = std::fs::read(folder().join("killed.ever-log.2")).unwrap();
     out += "\nkilled.ever-log.2: header\n";

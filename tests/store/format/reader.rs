@@ -42,6 +42,11 @@ fn the_reader_says_the_same_in_a_process_of_its_own() {
 
 /// What the reader answers for hashes as given to `insert_hash`, or with `raw` for mixed ones.
 pub(crate) fn answers(store: &Path, hashes: &[u64], raw: bool) -> Vec<bool> {
+    answers_at(store, hashes, raw, None)
+}
+
+/// The same at a time, in milliseconds since 1970.
+pub(crate) fn answers_at(store: &Path, hashes: &[u64], raw: bool, clock: Option<u64>) -> Vec<bool> {
     let folder = TempDir::new().unwrap();
     let list = folder.path().join("hashes");
     let lines: Vec<_> = hashes.iter().map(ToString::to_string).collect();
@@ -49,6 +54,10 @@ pub(crate) fn answers(store: &Path, hashes: &[u64], raw: bool) -> Vec<bool> {
     let mut arguments = vec!["--hashes", list.to_str().unwrap()];
     if raw {
         arguments.push("--raw");
+    }
+    let clock = clock.map(|clock| clock.to_string());
+    if let Some(clock) = &clock {
+        arguments.extend(["--clock", clock]);
     }
     let output = run(store, &arguments);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -110,6 +110,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("README.md") >= 10);
     assert!(run_scripts("docs/guide/dedup.md") >= 1);
     assert!(run_scripts("docs/guide/records.md") >= 4);
+    assert!(run_scripts("docs/guide/forgetting.md") >= 1);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);
@@ -146,6 +147,19 @@ fn expect_session(lab: &Lab, session: &[String]) {
         printed = text.lines().map(str::to_owned).collect();
     }
     assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
+}
+
+/// The sessions go on from each other.
+#[test]
+fn the_guide_of_forgetting_prints_what_it_says() {
+    let text = page("docs/guide/forgetting.md");
+    let sessions = blocks(&text, SESSION);
+    assert!(sessions.len() >= 5, "{}", sessions.len());
+    let lab = lab();
+    for session in sessions {
+        expect_session(&lab, &session);
+    }
+    assert!(text.len() <= 8 << 10, "{} bytes", text.len());
 }
 
 /// Each recipe stands alone: a reader begins with any of them.

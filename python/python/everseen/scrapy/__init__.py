@@ -17,6 +17,10 @@ Settings:
 - `EVERSEEN_PATH`: The store's file; `requests.ever` in `JOBDIR` unless given. Several crawls may share one.
 - `EVERSEEN_FPR`: The share of new pages that may be taken for seen (1e-9). A store that exists must be as good.
 - `EVERSEEN_CAPACITY`: How many pages the store is for. Without it, the store grows. A store that exists must be as large.
+- `EVERSEEN_FORGET_AFTER`: Fetches pages again this long after the crawl began that fetched them: seconds, or `"12h"`,
+  `"30d"`. The store forgets them then, a fifteenth of that later at the latest. For a crawl, time stands still: however
+  long it takes, it fetches each page once, also if it is stopped or killed and goes on later. The first run after its
+  end begins the next crawl. A store keeps the time that it was created with.
 - `EVERSEEN_BUFFER`: Bytes of memory for the store.
 - `EVERSEEN_WRITER`: The name under which the crawl commits; `scrapy:` and the spider's name unless given. Crawls that
   share a store need different ones.

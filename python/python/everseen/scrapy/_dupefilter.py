@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.request import RequestFingerprinter, referer_str
 
 import everseen
-from everseen.errors import TransactionTooLargeError, UnmetOptionError
+from everseen.errors import NoEffectWarning, TransactionTooLargeError, UnmetOptionError
 from everseen.scrapy._state import OtherJobError, Settings, State, UncleanEndError
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class DupeFilter(BaseDupeFilter):
         self.settings = settings
         self.fingerprinter: RequestFingerprinterProtocol = fingerprinter or RequestFingerprinter()
         self.store: everseen.Store | None = None
+        self.rolled_back = 0
+        """The keys that a killed run had not committed."""
+        self._begun: float | None = None
         self._stats = stats
         self._temporary: Path | None = None
         self._logs_duplicates = True
@@ -118,37 +123,63 @@ class DupeFilter(BaseDupeFilter):
 
     def open_store(self) -> State | None:
         """Open the store, and return what the last commit says."""
-        settings, path = self.settings, self.settings.path
+        path = self.settings.path
+        self._begun, self.rolled_back = None, 0
         if path is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="everseen-"))
             path = self._temporary / "requests.ever"
-        fpr = settings.fpr
-        if fpr is None and not path.exists():
-            fpr = _FPR
         try:
-            self.store = store = everseen.open(
-                path,
-                settings.capacity,
-                fpr,
-                transactional=True,
-                buffer=settings.buffer,
-                writer=settings.writer,
-            )
+            store = self._open(path)
+            last = store.last_commit()
+            state = None if last is None else State.of(last.tag)
+            if store.stats().forgetting is not None:
+                store.close()
+                self._begun = self._begin(state)
+                self._open(path, self._begun)
         except UnmetOptionError as error:
             self.close_store()
             if error.option == "transactional":
                 message = f"{path} is not transactional: a crawl that is killed could not go back"
                 raise OtherJobError(message) from error
             raise
-        try:
-            last = store.last_commit()
-            state = None if last is None else State.of(last.tag)
         except BaseException:
             self.close_store()
             raise
-        self._count("everseen/rolled_back", store.recovery.dropped)
+        self._count("everseen/rolled_back", self.rolled_back)
         self.postpone()
         return state
+
+    def _open(self, path: Path, at: float | None = None) -> everseen.Store:
+        settings = self.settings
+        fpr = settings.fpr
+        if fpr is None and not path.exists():
+            fpr = _FPR
+        with warnings.catch_warnings():
+            # Of a crawl that goes on beside one that began later.
+            warnings.filterwarnings("ignore", ".*an earlier `at`", NoEffectWarning)
+            self.store = everseen.open(
+                path,
+                settings.capacity,
+                fpr,
+                transactional=True,
+                buffer=settings.buffer,
+                writer=settings.writer,
+                forget_after=settings.forget_after,
+                at=at,
+            )
+        self.rolled_back += self.store.recovery.dropped
+        return self.store
+
+    @staticmethod
+    def _begin(state: State | None) -> float:
+        """Return when the crawl began whose last commit this is: what time it is for a store that forgets.
+
+        For a crawl, time stands still. So none of its pages is due before it ends, however long it takes: a link back to
+        its first page would fetch all of them again. And all are due at once, so that the next crawl finds its way to each
+        that is.
+        """
+        now = time()
+        return now if state is None or state.begun is None else min(now, state.begun)
 
     def close_store(self) -> None:
         store, self.store = self.store, None
@@ -162,7 +193,7 @@ class DupeFilter(BaseDupeFilter):
     def close(self, reason: str) -> None:
         """Commit, and close the store."""
         if self.store is not None:
-            self.commit(State(clean=True))
+            self.commit(State(clean=True), is_over=reason == "finished")
             self.finish()
 
     def finish(self) -> None:
@@ -198,9 +229,11 @@ class DupeFilter(BaseDupeFilter):
         """Have nothing to commit until the next time."""
         self._due = monotonic() + self.settings.interval
 
-    def commit(self, state: State) -> None:
+    def commit(self, state: State, *, is_over: bool = False) -> None:
+        """Commit what was seen. `is_over`: nothing is left to do, so a run that follows begins a crawl of its own."""
         assert self.store is not None
-        self.store.commit(state.tag())
+        begun = None if is_over else self._begun
+        self.store.commit(dataclasses.replace(state, begun=begun).tag())
         self._claimed = 0
         self.postpone()
         self._count("everseen/commits")

@@ -124,6 +124,11 @@ class Pending:
         for request in [request for request in self._in_flight if request not in at_work]:
             self.journal.done(*self._in_flight.pop(request))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is queued or in flight."""
+        return not self._in_flight and not any(len(queue) for queue in self.queues)
+
     def rewrite(self) -> Journal:
         """Go on in a journal of only what is still to do. Returns the one before, for removal after the commit."""
         places = {place for queue in self.queues for place in queue.waiting()}

@@ -189,7 +189,7 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
             "The last run was killed. Resuming at its last commit: %d requests are scheduled, those among them that were"
             " in flight. %d pages that were seen after it are forgotten, and will be found again.",
             live,
-            self.df.store.recovery.dropped,
+            self.df.rolled_back,
             extra={"spider": self.spider},
         )
 
@@ -253,7 +253,7 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
             self.df.postpone()
             return
         journal.sync()
-        self.df.commit(State(clean, journal.number, journal.length))
+        self.df.commit(State(clean, journal.number, journal.length), is_over=pending.is_empty)
         self._committed = journal.length
         if before is not None:
             before.close()

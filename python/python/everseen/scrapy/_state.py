@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _VERSION = 1
+# As the command takes them.
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class UncleanEndError(RuntimeError):
@@ -34,9 +38,15 @@ class State:
     """The number of the scheduler's journal; `None` if the filter is Scrapy's scheduler's."""
     length: int = 0
     """The bytes of the journal that count."""
+    begun: float | None = None
+    """When the crawl began, in seconds since 1970, if it has not ended and its store forgets."""
 
     def tag(self) -> bytes:
-        return json.dumps({"everseen.scrapy": _VERSION, **asdict(self)}).encode()
+        fields = {"everseen.scrapy": _VERSION, **asdict(self)}
+        if self.begun is None:
+            # Earlier versions refuse what they don't know.
+            del fields["begun"]
+        return json.dumps(fields).encode()
 
     @classmethod
     def of(cls, tag: bytes) -> State:
@@ -48,6 +58,8 @@ class State:
             numbers = [state.length] if state.journal is None else [state.length, state.journal]
             if not all(isinstance(number, int) and number >= 0 for number in numbers):
                 raise ValueError(f"with {numbers}")
+            if state.begun is not None and not state.begun >= 0:
+                raise ValueError(f"begun at {state.begun}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise OtherJobError(
                 f"the store's last commit was not made by everseen.scrapy: its tag is {tag[:60]!r}. "
@@ -73,6 +85,20 @@ def _optional_float(settings: BaseSettings, name: str) -> float | None:
     return None if value is None else float(value)
 
 
+def _optional_time(settings: BaseSettings, name: str) -> float | None:
+    """Return a length of time in seconds."""
+    value = settings.get(name)
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    parts = re.fullmatch(r"\s*([0-9.]+)\s*([smhdw]?)\s*", str(value), re.IGNORECASE)
+    try:
+        return float(parts[1]) * _SECONDS[parts[2].lower()] if parts else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}; it is a number of seconds, or one such as '12h' or '30d'") from None
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a crawl."""
@@ -82,6 +108,8 @@ class Settings:
     fpr: float | None
     """The rate that the crawl asks for; `None` is 1e-9 for a new store."""
     capacity: int | None
+    forget_after: float | None
+    """Seconds after which pages are to be fetched again; `None` never."""
     buffer: int | None
     writer: str
     interval: float
@@ -104,6 +132,7 @@ class Settings:
             path=None if path is None else Path(path),
             fpr=_optional_float(settings, "EVERSEEN_FPR"),
             capacity=_optional_int(settings, "EVERSEEN_CAPACITY"),
+            forget_after=_optional_time(settings, "EVERSEEN_FORGET_AFTER"),
             buffer=_optional_int(settings, "EVERSEEN_BUFFER"),
             writer=settings.get("EVERSEEN_WRITER") or (f"scrapy:{spider}" if spider else "scrapy"),
             interval=settings.getfloat("EVERSEEN_COMMIT_INTERVAL", 1.0),

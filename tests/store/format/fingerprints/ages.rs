@@ -13,6 +13,7 @@ use crate::format::bytes::{crc32, mix, number, page};
 use crate::format::doc::{Layout, check_block};
 use crate::format::forged_segments::{options, seal, set};
 use crate::format::log::log_path;
+use crate::format::reader::run;
 use crate::format::seed;
 use crate::format::store_file::{newest_superblock, superblock_places};
 use crate::support::files::image;
@@ -79,7 +80,7 @@ fn worked_ages_follow_from_the_rules() {
 }
 
 /// The one page of fingerprints of a closed store: its number, and its bytes.
-fn list_page(file: &[u8]) -> (u64, &[u8]) {
+pub(crate) fn list_page(file: &[u8]) -> (u64, &[u8]) {
     let (_, superblock) = newest_superblock(file);
     let entry = &superblock[Layout::of("Superblocks").end()..];
     let directory = Layout::of("Directory entry");
@@ -141,13 +142,19 @@ fn the_pages_of_a_store_that_forgets_are_as_documented() {
     assert_eq!(Layout::of("Clocks").number(&log, "clock"), last);
 }
 
-/// Changes a store or a log and mends its CRC.
+/// Changes a store or a log and mends its CRC. The reader in another language must refuse it, too.
 fn opened(path: &Path, harm: impl FnOnce(&mut Vec<u8>)) -> Error {
     let good = std::fs::read(path).unwrap();
     let mut file = good.clone();
     harm(&mut file);
     std::fs::write(path, &file).unwrap();
     let store = path.with_file_name("store");
+    let reader = run(&store, &[]);
+    let said = String::from_utf8_lossy(&reader.stderr);
+    assert!(
+        reader.status.code() == Some(2) && !said.contains("Traceback"),
+        "{said}"
+    );
     let error = match forgetting(BEGIN).open(&store) {
         Err(error) => error,
         Ok(store) => {
