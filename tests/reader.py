@@ -30,6 +30,7 @@ PLAIN, COUNTING, SCALABLE, FINGERPRINT = 1, 2, 3, 4
 OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT, LOST = 1, 2, 3, 4, 5, 6, 7
 STUCK = 15
 MOST_CLOCK = 1 << 56
+MOST_STEP = 1 << 55
 LOG_LIKE = (b"EVERSLOG", b"EVERSEEN", b"EVERDELT")
 EXEMPT_SECTION, SAMPLE_SECTION, LOST_SECTION = 1, 2, 3
 
@@ -312,7 +313,6 @@ class Run(Directory):
         self.begin, begun_with, arrived, self.below_until = struct.unpack("<QQQQ", data[72:])
         require(begun_with == 0 or begun_with >= keys, "run: begun_with")
         require(begun_with or not arrived, "run: arrived")
-        require(self.below_until == 0, "run: below_until")
 
 
 class Section:
@@ -373,9 +373,9 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
-        if flags & ~31:
-            raise Newer(f"superblock flags {flags & ~31:#x} of a newer version")
-        known = flags & ~(20 if header.forgets else 12 if header.kind == FINGERPRINT else 4)
+        if flags & ~63:
+            raise Newer(f"superblock flags {flags & ~63:#x} of a newer version")
+        known = flags & ~(60 if header.forgets else 12 if header.kind == FINGERPRINT else 4)
         require(known in (0, 1) or known == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
@@ -425,6 +425,10 @@ class Superblock:
             require(at + 8 <= length, "length")
             self.clock, at = int.from_bytes(data[at:at + 8], "little"), at + 8
             require(1 <= self.clock <= MOST_CLOCK, "clock")
+        if flags & 32:
+            require(at + 8 <= length, "length")
+            earliest, at = int.from_bytes(data[at:at + 8], "little"), at + 8
+            require(1 <= earliest <= MOST_STEP, "earliest")
         self.runs, self.set_version = [], self.directory and self.directory.version
         if flags & 8:
             at = self.take_runs(data, at, header, taken)
@@ -435,8 +439,10 @@ class Superblock:
         parts = self.layers + [self.directory] if self.directory else self.layers
         total = sum(part.keys for part in parts)
         for run in self.runs:
-            require(run.went <= total, "run: went")
-            total += run.came - run.went
+            # Where keys are forgotten, an entry says nothing of the runs below.
+            went = 0 if header.forgets else run.went
+            require(went <= total, "run: went")
+            total += run.came - went
         total = min(MASK, total)
         require(self.partly_merged or keys == total, "keys")
         require(zeros(data[at:]), "length")
@@ -463,7 +469,11 @@ class Superblock:
             at += 104
         versions = [run.version for run in [self.directory] + self.runs]
         require(max(versions) <= self.set_version <= self.sequence, "set_version")
-        require(all(run.begin < header.bits for run in self.runs), "run: begin")
+        space = header.bits << header.age_bits
+        require(all(run.begin < space for run in self.runs), "run: begin")
+        steps = [run.below_until for run in self.runs]
+        most = MOST_STEP if header.forgets else 0
+        require(steps == sorted(steps) and steps[-1] <= most, "run: below_until")
         places = sorted(taken + [copy for run in self.runs for copy in run.copies()])
         apart = all(end <= start for (_, end), (start, _) in zip(places, places[1:]))
         require(apart, "run: directory_page")
@@ -521,6 +531,7 @@ class Runs:
     def __init__(self, store, superblock, header):
         directories = [superblock.directory] + superblock.runs
         self.runs = [RunPages(store, directory, header) for directory in directories]
+        self.forgets = header.forgets
         self.faults = [fault for run in self.runs for fault in run.faults]
         extents = [extent for run in self.runs for extent in run.extents()]
         if superblock.runs:
@@ -537,7 +548,8 @@ class Runs:
         below = set()
         for run in self.runs if len(self.runs) > 1 else []:
             came, went = run.counting()
-            require(not came & below and went <= below, "a run contradicts those below it")
+            agrees = not came & below and went <= below
+            require(agrees or self.forgets, "a run contradicts those below it")
             below = (below | came) - went
 
     def contains(self, fingerprint, since):

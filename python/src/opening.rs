@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use everseen::{CreateOptions, OnDamage, OpenOptions, OptionDifference, Result, Store};
+use everseen::{CreateOptions, ForgetBy, OnDamage, OpenOptions, OptionDifference, Result, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -204,6 +204,16 @@ impl Opening {
     }
 }
 
+fn forget_by(name: &str) -> PyResult<ForgetBy> {
+    match name {
+        "first" => Ok(ForgetBy::First),
+        "last" => Ok(ForgetBy::Last),
+        _ => Err(PyValueError::new_err(format!(
+            "forget_by {name:?}: there are 'first' and 'last'"
+        ))),
+    }
+}
+
 /// The library's options: of a handle, and of a new store.
 pub(crate) struct StoreOptions {
     pub(crate) open: OpenOptions,
@@ -282,6 +292,7 @@ impl StoreOptions {
             "label" => create.label(&value.extract::<Vec<u8>>()?),
             "forget_after" => create.forget_after(times::duration(name, value)?),
             "forget_steps" => create.forget_steps(value.extract()?),
+            "forget_by" => create.forget_by(forget_by(&value.extract::<String>()?)?),
             "foldable" => create.foldable(value.extract()?),
             "times" => create.times(value.extract()?),
             "like" => create.like(value.extract::<PathBuf>()?),

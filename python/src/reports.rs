@@ -2,8 +2,8 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport,
-    RepairReport, RunStats, Stats, VerifyReport,
+    Commit, ForgetBy, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport,
+    RecoveryReport, RepairReport, RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -50,7 +50,13 @@ fn forgetting<'py>(py: Python<'py>, how: &Forgetting) -> PyResult<Bound<'py, PyA
     let fields = fields!(py, how, steps);
     fields.set_item("after", how.window.as_secs_f64())?;
     fields.set_item("now", seconds_since_1970(how.now))?;
-    fields.set_item("dropped_at", how.dropped_at.map(seconds_since_1970))?;
+    let by = match how.by {
+        ForgetBy::Last => "last",
+        _ => "first",
+    };
+    fields.set_item("by", by)?;
+    fields.set_item("latest", how.latest.map(seconds_since_1970))?;
+    fields.set_item("earliest", how.earliest.map(seconds_since_1970))?;
     report(py, "Forgetting", &fields)
 }
 

@@ -43,6 +43,18 @@ def test_a_key_is_new_again_after_its_window_and_a_step(window):
         assert store.insert("b") and not store.insert("a")
 
 
+def test_a_key_that_keeps_coming_stays_by_its_last_time(store):
+    with opened(START, forget_by="last") as store:
+        assert store.stats().forgetting.by == "last"
+        store.insert_many(["a", "b"])
+        for weeks in range(3, 15, 3):
+            store.advance_to(START + 7 * weeks * DAY)
+            assert not store.insert("a") and "b" in store if weeks < 4 else not store.insert("a")
+        assert "a" in store and "b" not in store
+    with pytest.raises(ValueError, match="there are 'first' and 'last'"):
+        everseen.open("x.ever", forget_after=DAY, forget_by="newest")
+
+
 def test_time_stands_still_where_it_was_told(store):
     with opened(START) as store:
         assert store.stats().forgetting.now == START.timestamp()
@@ -53,10 +65,11 @@ def test_time_stands_still_where_it_was_told(store):
 def test_stats_say_how_a_store_forgets():
     with opened(START, forget_steps=30) as store:
         forgetting = store.stats().forgetting
-        assert forgetting == everseen.Forgetting(2_592_000.0, 30, START.timestamp(), None)
+        assert forgetting == everseen.Forgetting(2_592_000.0, 30, START.timestamp(), "first", None, None)
         store.insert("a")
         store.checkpoint()
-        assert store.stats().forgetting.dropped_at == START.timestamp()
+        forgetting = store.stats().forgetting
+        assert forgetting.earliest == forgetting.latest == START.timestamp()
         assert store.stats().kind == "fingerprint" and store.measured() is None
         store.advance_to(START + 32 * DAY)
         store.checkpoint()

@@ -43,6 +43,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     label: bytes | None = None,
     forget_after: timedelta | float | None = None,
     forget_steps: int | None = None,
+    forget_by: Literal["first", "last"] | None = None,
     at: datetime | float | None = None,
     buffer: int | None = None,
     writer: str | None = None,
@@ -85,6 +86,8 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
             a step later at the latest. Such a store is of kind `"fingerprint"`, and keeps no sample.
         forget_steps: In how many steps it counts ages, 1 to 255 (15). More steps forget more exactly; each doubling takes one
             bit more for each key.
+        forget_by: Which event of a key starts that time: when it was added (`"first"`, the default), or when it last came in an
+            insert or a claim (`"last"`). Look-ups don't count.
 
     Of this handle:
 
@@ -149,6 +152,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         "label": label,
         "forget_after": forget_after,
         "forget_steps": forget_steps,
+        "forget_by": forget_by,
         "at": at,
         "buffer": buffer,
         "writer": writer,

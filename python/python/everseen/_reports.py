@@ -64,8 +64,12 @@ class Forgetting:
     """In how many steps of that it counts ages. A key is forgotten a step later at the latest."""
     now: float
     """The time of the store."""
-    dropped_at: float | None
-    """As of when keys that are too old count no longer; `None` before the first checkpoint."""
+    by: str
+    """`"first"`: since a key was added. `"last"`: since it last came."""
+    latest: float | None
+    """No key in the pages came later; `None` before the first checkpoint."""
+    earliest: float | None
+    """No key in the pages came earlier; `None` if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
