@@ -16,7 +16,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// How the store is to forget, and how many keys come.
 #[derive(clap::Args)]
 pub struct Forgetting {
-    /// Plan a store that forgets each key this long after it was added, such as 30d
+    /// Plan a store that forgets keys after this time, such as 30d
     ///
     /// For as many keys as --keys-per-day or --keys-per-hour says. It is of kind fingerprint.
     #[arg(long, value_name = "T", value_parser = units::long_duration)]

@@ -224,7 +224,12 @@ fn plans_of_stores_that_forget_need_what_comes() {
     let lab = Lab::new();
     let refused = |line: &str, said: &str| {
         let args: Vec<_> = ["plan"].into_iter().chain(line.split(' ')).collect();
-        lab.run(&args).expect_error(said);
+        let ran = lab.run(&args);
+        assert!(
+            ran.code == Some(2) && ran.err.contains(said),
+            "{line}: {}",
+            ran.err
+        );
     };
     refused(
         "--forget-after 30d",
