@@ -119,6 +119,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/memory.md") >= 2);
     assert!(run_scripts("docs/guide/monitoring.md") >= 3);
     assert!(run_scripts("docs/json.md") >= 2);
+    assert!(run_scripts("docs/upgrading.md") >= 1);
 }
 
 /// A session shows commands after `$ ` and what they print.
