@@ -20,6 +20,8 @@ const BEGIN: u64 = 1_700_000_000_000;
 fn forgetting(clock: u64, steps: u32) -> Options {
     let options = Options::new().buffer(1 << 20).seed(seed());
     let options = options.capacity(20_000).fpr(0.1).background(false);
+    // Few keys are a run of their own.
+    let options = options.least_run(64).least_at_once(1);
     let options = options.forget_after(std::time::Duration::from_millis(30 * DAY));
     options.forget_steps(steps).clock(time(clock))
 }
