@@ -8,7 +8,7 @@ use crate::commands::plan::Json;
 use crate::error::CliError;
 use crate::output::format::{bytes, rate, table, thousands};
 
-const PAGE_BITS: u64 = 8 * PAGE_BYTES as u64;
+const PAGE_BITS: u64 = 8 * PAGE_BYTES;
 /// The first size that is shown. What a store of fewer keys takes is mostly its header.
 const FIRST_SHOWN: u64 = 1_000_000;
 
@@ -68,7 +68,7 @@ impl Outlook {
             fpr: self.plan.rate(keys),
             bits_per_key: pages as f64 * PAGE_BITS as f64 / keys.max(1) as f64,
             pages,
-            bytes: pages.saturating_mul(PAGE_BYTES as u64),
+            bytes: pages.saturating_mul(PAGE_BYTES),
         }
     }
 
