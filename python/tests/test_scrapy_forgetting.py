@@ -48,6 +48,17 @@ def crawled(numbers, **settings):
     return sorted(fetched)
 
 
+@pytest.mark.parametrize("reason", ["closespider_timeout", "shutdown", "finished"])
+def test_a_crawl_without_a_folder_ends_with_its_run(clock, tmp_path, reason):
+    settings = {**WINDOW, "EVERSEEN_PATH": str(tmp_path / "shared.ever")}
+    for days, due in [(0, [1, 2]), (20, []), (33, [1, 2])]:
+        clock(days)
+        made = filter_of(**settings)
+        made.open()
+        assert [n for n in (1, 2) if not made.request_seen(request(n))] == due
+        made.close(reason)
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [("30d", 30 * DAY), ("1.5h", 5400), ("2 W", 14 * DAY), ("90", 90), (90, 90), (2.5, 2.5), (timedelta(days=1), DAY)],

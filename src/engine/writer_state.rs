@@ -23,8 +23,8 @@ pub(crate) struct Local {
     pub(crate) writer_bytes: Option<u64>,
     /// What all writers needed after a commit of this handle: the commit's sequence, and the number of bytes.
     pub(crate) all_bytes: Option<(u64, u64)>,
-    /// In a store that forgets, the step in which it was counted and is full.
-    pub(crate) full_in: Option<u64>,
+    /// In a store that forgets, the step and the set of runs in which it was counted and is full.
+    pub(crate) full_in: Option<(u64, u64)>,
     /// The uncommitted keys that closing has dropped.
     pub(crate) dropped: u64,
     /// Whether the handle is closed, or a close that failed for lack of room has discarded what was uncommitted. All

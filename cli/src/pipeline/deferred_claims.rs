@@ -8,6 +8,7 @@ mod held_keys;
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use everseen::hash::HashedKey;
 use everseen::{
@@ -42,9 +43,9 @@ pub struct Deferred {
     measured: Option<Measured>,
     /// Whether the store renews lines that it has.
     renews: bool,
-    /// Whether the store forgets, and whether this run has had it count its keys again.
-    forgets: bool,
-    has_counted: bool,
+    /// The step of a store that forgets, and when this run has had it count its keys again.
+    step: Option<Duration>,
+    counted: Option<Instant>,
     /// What the store says of each line, and which lines are new: kept to reuse the allocations.
     found: Vec<bool>,
     places: Vec<usize>,
@@ -68,8 +69,8 @@ impl Deferred {
             held: HeldKeys::default(),
             room: store.fullness()?,
             measured: stats.measured.filter(|_| stats.kind != Kind::Counting),
-            forgets: stats.forgetting.is_some(),
-            has_counted: false,
+            step: stats.forgetting.map(|how| how.window / how.steps),
+            counted: None,
             renews: stats.forgetting.is_some_and(|how| how.by == ForgetBy::Last),
             found: Vec::new(),
             places: Vec::new(),
@@ -85,7 +86,7 @@ impl Deferred {
         items: &[HashedKey],
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
-        self.begin(store)?;
+        self.begin(store, items.len())?;
         if sieve.is_empty() {
             self.found = store.contains_batch(items)?;
             return self.hold(store, items, 0, None, keep);
@@ -104,7 +105,7 @@ impl Deferred {
         precheck: &mut Precheck,
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
-        self.begin(store)?;
+        self.begin(store, range.len())?;
         self.found = precheck.contains(store, items, range.clone())?;
         self.hold(
             store,
@@ -115,15 +116,19 @@ impl Deferred {
         )
     }
 
-    fn begin(&mut self, store: &Store) -> everseen::Result<()> {
+    fn begin(&mut self, store: &Store, items: usize) -> everseen::Result<()> {
         self.found.clear();
         if self.new.is_empty() {
             self.room = store.fullness()?;
         }
         // What is forgotten counts until it is dropped, and a store that is full takes no line that would do that.
-        if self.forgets && self.room.left() == 0 && !self.has_counted {
+        let left = self.room.left().saturating_sub(self.held.len());
+        if let Some(step) = self.step
+            && left < items as u64
+            && self.counted.is_none_or(|counted| counted.elapsed() > step)
+        {
             store.checkpoint_full()?;
-            (self.room, self.has_counted) = (store.fullness()?, true);
+            (self.room, self.counted) = (store.fullness()?, Some(Instant::now()));
         }
         Ok(())
     }

@@ -193,10 +193,6 @@ class WrongKindError(EverseenError, ValueError):
     """Stores of this kind can't do this: be merged, be folded, remove keys, count them."""
 
 
-class ForgetsError(EverseenError, ValueError):
-    """A store that forgets keys can't do this."""
-
-
 class NeverForgetsError(EverseenError, ValueError):
     """Only a store that forgets keys can do this."""
 

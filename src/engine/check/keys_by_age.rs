@@ -31,7 +31,7 @@ pub struct KeysOfStep {
     pub came: SystemTime,
     /// When these keys are forgotten.
     pub forgotten: SystemTime,
-    /// How many they are, at most: a key that came again, or went, may be counted once more until the runs that have it are
+    /// How many they are, at most or estimated: a key that came again, or went, may be counted once more until the runs that have it are
     /// merged.
     pub keys: u64,
 }

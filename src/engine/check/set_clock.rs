@@ -14,6 +14,9 @@ use crate::shm::store_clock::milliseconds;
 use crate::storefile::meta::identify;
 use crate::storefile::store_file::write_superblock;
 
+/// What stands for the earliest step until all pages are read: one that is forgotten unless the time lies in the first window.
+const UNREAD: u64 = 1;
+
 /// Makes a time that of a store that forgets and that no handle has open, though it may have recorded a later one. No log is
 /// left. What came later than this time has come at it from here on.
 ///
@@ -41,8 +44,8 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
         runs,
         sequence: meta.superblock.sequence + 1,
         clock,
-        // All pages are read.
-        earliest: 0,
+        // Until all pages are read.
+        earliest: UNREAD,
         ..meta.superblock
     };
     write_superblock(&*file, place, &meta.header, &superblock)?;
@@ -51,6 +54,15 @@ pub(super) fn set_clock(options: &OpenOptions, path: &Path, time: SystemTime) ->
     // Closing needs the open/close lock.
     drop(gate);
     Writer::of(&store).checkpoint_forgetting()?;
+    let superblock = store.file.read_meta()?.superblock;
+    let is_late = window.step_of(clock) > u64::from(window.steps()) + UNREAD;
+    if is_late && superblock.earliest == UNREAD && superblock.segment_pages() > 0 {
+        // Pages with ages of the wrong time were left. What hinders shows when they are merged or verified.
+        return Err(Error::NoSpace {
+            action: "write all pages again in",
+            path: place.to_path_buf(),
+        });
+    }
     store.close()?;
     Ok(())
 }

@@ -182,14 +182,6 @@ impl View {
         self.superblock.earliest < since || logs.any(|one| self.is_forgotten(&one.buffer, since))
     }
 
-    /// Returns whether keys may have gone that are still counted.
-    pub(crate) fn has_gone(&self) -> bool {
-        let runs = self.superblock.runs();
-        let buffered = self.sealed.iter().chain([&self.active]);
-        let mut buffered = buffered.map(|one| &one.buffer);
-        runs.iter().any(|run| run.went > 0) || buffered.any(|buffer| buffer.has_removals())
-    }
-
     #[inline]
     fn is_forgotten(&self, buffer: &Buffer, since: u64) -> bool {
         let clock = self.clock.as_ref();

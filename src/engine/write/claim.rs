@@ -26,6 +26,7 @@ pub(crate) enum Purpose {
 }
 
 /// Keys of a batch to claim.
+#[derive(Clone, Copy)]
 pub(crate) struct Candidates<'b> {
     pub(crate) batch: &'b [u64],
     /// Their places in the batch.
@@ -183,8 +184,33 @@ impl WriteGuard<'_> {
         slot.set_uncommitted(digest, count);
     }
 
-    /// Claims the candidates of a batch, appends them to the log, and updates their verdicts.
+    /// Claims the candidates of a batch, appends them to the log, and updates their verdicts. A store that fills up on the way
+    /// drops what is forgotten, and goes on if there is room then.
     pub(crate) fn claim(
+        &mut self,
+        candidates: Candidates<'_>,
+        verdicts: &mut [Verdict],
+    ) -> Result<(), Stop> {
+        let claimed = self.claim_while_there_is_room(candidates, verdicts);
+        let full = match claimed {
+            Err(stop) if matches!(*stop.error, Error::Full { .. }) => stop,
+            claimed => return claimed,
+        };
+        self.forget().map_err(Stop::at(full.done))?;
+        if self.is_full(0) {
+            return Err(full);
+        }
+        let done = candidates
+            .places
+            .partition_point(|place| *place < full.done);
+        let rest = Candidates {
+            places: &candidates.places[done..],
+            ..candidates
+        };
+        self.claim_while_there_is_room(rest, verdicts)
+    }
+
+    fn claim_while_there_is_room(
         &mut self,
         candidates: Candidates<'_>,
         verdicts: &mut [Verdict],
@@ -195,9 +221,6 @@ impl WriteGuard<'_> {
         let last = candidates.places.last().copied().unwrap_or(0);
         assert!(last < candidates.batch.len().min(verdicts.len()), "{last}");
         let claims = candidates.purpose == Purpose::Claim;
-        if claims && self.is_full(0) {
-            self.forget().map_err(Stop::at(first))?;
-        }
         let freshness = self.freshness(candidates.absent);
         let held = |hash| self.view.active.buffer.is_held(hash);
         if claims

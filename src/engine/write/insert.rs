@@ -193,8 +193,7 @@ impl Writer<'_> {
             if let Err(stop) = claimed {
                 // The keys before it are done, and those that are seen are to be as old as this.
                 let is_seen = |place| verdicts[first + place] == Verdict::Seen;
-                self.renew(&batch[..stop.done], is_seen)
-                    .map_err(Stop::at(stop.done))?;
+                let _ = self.renew(&batch[..stop.done], is_seen);
                 return Err(stop);
             }
             on_pending.truncate(verdicts, first);

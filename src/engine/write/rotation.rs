@@ -6,7 +6,7 @@ use crate::config::open_options::OpenOptions;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
@@ -117,23 +117,38 @@ impl WriteGuard<'_> {
 
     /// Drops from the pages what is forgotten by now, and counts exactly what is left. Waits until that is done.
     pub(crate) fn forget(&mut self) -> Result<()> {
-        let step = self.view.this_step();
-        let has_gone = self.view.has_gone();
-        // Only time and removals make room in a full store.
-        if self.local.full_in == Some(step) && !has_gone {
+        // Other stores know how many keys they have, and forget none.
+        if self.writer.file.header.window.is_none() {
             return Ok(());
         }
-        if self.may_forget() || self.may_count_twice() || has_gone {
-            self.seal_forgetting()?;
-            self.finish_checkpoints()?;
+        let counted = |guard: &Self| (guard.view.this_step(), guard.view.superblock.set_version());
+        // Only time, and runs that come, make a difference in a full store.
+        if self.local.full_in == Some(counted(self)) {
+            return Ok(());
         }
-        self.local.full_in = Some(step).filter(|_| self.is_full(0));
+        if self.may_forget() || self.may_count_twice() {
+            let dropped = self
+                .seal_forgetting()
+                .and_then(|_| self.finish_checkpoints());
+            match dropped {
+                // Something holds checkpoints off, for minutes perhaps. The store is as full as it seems.
+                Err(Error::Busy { .. }) => return Ok(()),
+                dropped => dropped?,
+            }
+        }
+        self.local.full_in = Some(counted(self)).filter(|_| self.is_full(0));
         Ok(())
     }
 
-    /// Closes a log of this step, so that its checkpoint drops what is forgotten by now. The time counts from then on.
+    /// Closes a log of this step, so that its checkpoint drops what is forgotten by now. The time counts from then on. Keys that
+    /// came have a log of their own, which need not wait for pages that can't be read.
     fn seal_forgetting(&mut self) -> Result<bool> {
+        // In any other store no reader takes such a log.
+        assert!(self.writer.file.header.window.is_some());
         self.ensure_log_space()?;
+        if self.view.active.buffer.keys() > 0 {
+            self.rotate()?;
+        }
         self.seal(Sealing {
             last: false,
             forgets: true,

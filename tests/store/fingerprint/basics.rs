@@ -17,6 +17,26 @@ fn keys(range: std::ops::Range<u64>) -> Vec<u64> {
     range.collect()
 }
 
+/// Whatever went and came in it.
+#[test]
+fn a_full_store_refuses_keys_and_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut store = options().capacity(1000).create(&path).unwrap();
+    assert!(!store.insert_batch(&keys(0..1000)).unwrap().contains(&false));
+    for round in 0..3_u64 {
+        assert!(store.remove(round).unwrap());
+        assert!(store.insert(5000 + round).unwrap());
+        for _ in 0..2 {
+            let refused = store.insert(9000_u64);
+            assert!(matches!(refused, Err(Error::Full { capacity: 1000 })));
+        }
+        store.close().unwrap();
+        store = options().open(&path).unwrap();
+        assert!(store.contains(5000 + round).unwrap());
+    }
+}
+
 #[test]
 fn what_was_inserted_is_there_through_checkpoints_and_reopening() {
     let folder = tempfile::tempdir().unwrap();

@@ -179,6 +179,20 @@ fn takes_keys_again(on_damage: OnDamage) {
     store.close().unwrap();
 }
 
+/// Also in the middle of a batch.
+#[test]
+fn a_batch_that_fills_a_store_drops_what_is_forgotten() {
+    let (_folder, path) = place();
+    let store = forgetting(BEGIN).capacity(1000).create(&path).unwrap();
+    let some = |numbers: std::ops::Range<u64>| numbers.map(key).collect::<Vec<_>>();
+    store.insert_batch(&some(0..600)).unwrap();
+    store.advance_to(at(BEGIN + (STEPS + 1) * STEP)).unwrap();
+    assert_eq!(store.insert_batch(&some(600..1400)).unwrap(), [true; 800]);
+    let refused = store.insert_batch(&some(1400..1700)).unwrap_err();
+    assert!(matches!(*refused.error, Error::Full { capacity: 1000 }));
+    assert_eq!(refused.done, [true; 200]);
+}
+
 /// A stream at a steady rate stays at a steady size.
 #[test]
 fn a_steady_stream_takes_steady_room() {

@@ -294,3 +294,27 @@ fn a_line_that_keeps_coming_stays_where_its_last_time_counts() {
             .expect_error("forgets after 30d since a key last came, in 15 steps");
     }
 }
+
+/// What it holds is forgotten, so there is room for as much again.
+#[test]
+fn a_full_store_that_forgets_takes_lines_again() {
+    for transactional in ["--transactional=true", "--transactional=false"] {
+        let lab = Lab::new();
+        let create = ["create", "s", "--forget-after", "30d", "--capacity", "1000"];
+        let create = [&create[..], &["--kind", "fingerprint", transactional]].concat();
+        lab.run(&create).expect(0);
+        let lines = |first: u64, count: u64| -> Vec<u8> {
+            let lines = (first..first + count).map(|line| format!("{line}\n"));
+            lines.collect::<String>().into_bytes()
+        };
+        let dedup = |at: &str, lines: &[u8]| lab.run_on(&["dedup", "-q", "--at", at, "s"], lines);
+        assert_eq!(dedup("2026-01-01", &lines(0, 995)).expect(0), lines(0, 995));
+        let later = lines(5000, 600);
+        assert_eq!(
+            dedup("2026-03-01", &later).expect(0),
+            later,
+            "{transactional}"
+        );
+        dedup("2026-03-01", &lines(7000, 600)).expect_error("is full");
+    }
+}

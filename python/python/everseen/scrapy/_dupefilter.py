@@ -170,8 +170,7 @@ class DupeFilter(BaseDupeFilter):
         self.rolled_back += self.store.recovery.dropped
         return self.store
 
-    @staticmethod
-    def _begin(state: State | None) -> float:
+    def _begin(self, state: State | None) -> float:
         """Return when the crawl began whose last commit this is: what time it is for a store that forgets.
 
         For a crawl, time stands still. So none of its pages is due before it ends, however long it takes: a link back to
@@ -179,7 +178,10 @@ class DupeFilter(BaseDupeFilter):
         that is.
         """
         now = time()
-        return now if state is None or state.begun is None else min(now, state.begun)
+        # Without a queue on disk, each run is a crawl of its own, however the last one ended.
+        if not self.settings.resumes or state is None or state.begun is None:
+            return now
+        return min(now, state.begun)
 
     def close_store(self) -> None:
         store, self.store = self.store, None

@@ -105,6 +105,8 @@ class Settings:
 
     path: Path | None
     """The store; `None` for one that ends with the run."""
+    resumes: bool
+    """Whether a crawl that is stopped goes on with the next run: it has a `JOBDIR`."""
     fpr: float | None
     """The rate that the crawl asks for; `None` is 1e-9 for a new store."""
     capacity: int | None
@@ -130,6 +132,7 @@ class Settings:
             path = Path(folder, "requests.ever")
         return cls(
             path=None if path is None else Path(path),
+            resumes=folder is not None,
             fpr=_optional_float(settings, "EVERSEEN_FPR"),
             capacity=_optional_int(settings, "EVERSEEN_CAPACITY"),
             forget_after=_optional_time(settings, "EVERSEEN_FORGET_AFTER"),
