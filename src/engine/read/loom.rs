@@ -97,6 +97,7 @@ impl Store {
                 commits: Default::default(),
                 moment: 0,
                 clock: 0,
+                earliest: 0,
                 runs: None,
             }
         };
