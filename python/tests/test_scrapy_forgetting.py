@@ -50,11 +50,10 @@ def crawled(numbers, **settings):
 
 @pytest.mark.parametrize("reason", ["closespider_timeout", "shutdown", "finished"])
 def test_a_crawl_without_a_folder_ends_with_its_run(clock, tmp_path, reason):
-    settings = {**WINDOW, "EVERSEEN_PATH": str(tmp_path / "shared.ever")}
+    settings = {**WINDOW, "EVERSEEN_PATH": str(tmp_path / "shared.ever"), "JOBDIR": None}
     for days, due in [(0, [1, 2]), (20, []), (33, [1, 2])]:
         clock(days)
         made = filter_of(**settings)
-        made.open()
         assert [n for n in (1, 2) if not made.request_seen(request(n))] == due
         made.close(reason)
 

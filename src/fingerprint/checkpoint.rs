@@ -118,7 +118,7 @@ impl<'a> FingerprintPass<'a> {
         if pass.segments.is_empty() && pass.young.is_empty() {
             pass.earliest = ages.base();
         } else if pass.purges {
-            pass.earliest = ages.earliest();
+            pass.earliest = pass.earliest.max(ages.earliest());
         }
         Ok(pass)
     }
