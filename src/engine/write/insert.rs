@@ -13,7 +13,7 @@ use crate::engine::write::claim::{Candidates, Purpose};
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::error::Result;
 use crate::memtable::Presence;
-use crate::page_io::probe::{BatchProbe, KeyOrder};
+use crate::page_io::probe::{BatchProbe, KeyOrder, NeedsPointLookup};
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::selection::SelectionVector;
@@ -239,15 +239,7 @@ impl Writer<'_> {
         let seen = &mut seen[..batch.len()];
         let reader = self.reader();
         let says = |presence| reader.says_seen(presence);
-        let context = BatchProbe {
-            exempt: view.sections.exempt.as_deref(),
-            since: view.remembered_since(),
-            window: self.shared.window(),
-            order: KeyOrder::Given,
-        };
-        let mut rest = SelectionVector::all(batch.len());
-        probe_buffers((view, context.since), batch, Some(says), &mut rest, seen);
-        let probed = view.filter.probe_many(&context, batch, &mut rest, seen);
+        let probed = self.probe_since((view, view.remembered_since()), batch, says, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
@@ -265,6 +257,27 @@ impl Writer<'_> {
         let mut absent = Vec::with_capacity(batch.len());
         absent.extend((0..batch.len()).filter(|place| !seen[*place]));
         (absent, outcome)
+    }
+
+    /// Looks for keys in the buffers and in the pages of a view, at most [`BATCH`] of them, and sets `found` for each that is
+    /// there. Those count that came in a step or later, and `says` tells what the active buffer's word means. After an error,
+    /// what isn't found may be there.
+    pub(super) fn probe_since(
+        &self,
+        (view, since): (&View, u64),
+        hashes: &[u64],
+        says: impl Fn(Presence) -> Option<bool>,
+        found: &mut [bool],
+    ) -> Result<(), NeedsPointLookup> {
+        let context = BatchProbe {
+            exempt: view.sections.exempt.as_deref(),
+            since,
+            window: self.shared.window(),
+            order: KeyOrder::Given,
+        };
+        let mut rest = SelectionVector::all(hashes.len());
+        probe_buffers((view, since), hashes, Some(says), &mut rest, found);
+        view.filter.probe_many(&context, hashes, &mut rest, found)
     }
 }
 

@@ -1,16 +1,13 @@
 //! Renewing keys that are seen, in a store that forgets each by when it last came.
 
-use crate::engine::view::View;
-use crate::engine::view::lookup::{AbsentSince, Freshness, probe_buffers};
+use crate::engine::view::lookup::{AbsentSince, Freshness};
 use crate::engine::write::Writer;
 use crate::engine::write::claim::{Candidates, Purpose};
 use crate::engine::write::guard::WriteGuard;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::error::{Error, Result};
 use crate::memtable::{Claim, Presence, Slot};
-use crate::page_io::probe::{BatchProbe, KeyOrder, NeedsPointLookup};
 use crate::prefetch::BATCH;
-use crate::prefetch::selection::SelectionVector;
 
 /// Keys that are seen and came before this step.
 struct Renewable {
@@ -61,43 +58,25 @@ impl Writer<'_> {
                 presence => Some(presence == Presence::Settled),
             };
             let (this_step, remembered) = (view.this_step(), view.remembered_since());
-            let is_new = self.probe_since(&view, &hashes, this_step, is_touched);
-            let is_there = self.probe_since(&view, &hashes, remembered, is_settled);
-            let places = match (is_new, is_there) {
-                (Ok(is_new), Ok(is_there)) => {
+            let (mut is_new, mut is_there) = ([false; BATCH], [false; BATCH]);
+            let new = &mut is_new[..hashes.len()];
+            let there = &mut is_there[..hashes.len()];
+            let both = self
+                .probe_since((&view, this_step), &hashes, is_touched, new)
+                .and_then(|()| self.probe_since((&view, remembered), &hashes, is_settled, there));
+            let places = match both {
+                Ok(()) => {
                     let is_renewable = |at: &usize| is_there[*at] && !is_new[*at];
                     let turns = (0..seen.len()).filter(is_renewable);
                     turns.map(|at| seen[at]).collect()
                 }
                 // A page can't be read, or was overtaken. A renewal too many costs a record.
-                _ => self.look_for_each(batch, seen)?,
+                Err(_) => self.look_for_each(batch, seen)?,
             };
             if view.found_holds(self.shared) {
                 return Ok(Renewable { places, found });
             }
         }
-    }
-
-    /// Looks for keys in the buffers and in the pages of a view. Those count that came in a step or later.
-    fn probe_since(
-        &self,
-        view: &View,
-        hashes: &[u64],
-        since: u64,
-        says: impl Fn(Presence) -> Option<bool>,
-    ) -> Result<[bool; BATCH], NeedsPointLookup> {
-        let mut found = [false; BATCH];
-        let mut rest = SelectionVector::all(hashes.len());
-        let context = BatchProbe {
-            exempt: view.sections.exempt.as_deref(),
-            since,
-            window: self.shared.window(),
-            order: KeyOrder::Given,
-        };
-        let there = &mut found[..hashes.len()];
-        probe_buffers((view, since), hashes, Some(says), &mut rest, there);
-        view.filter.probe_many(&context, hashes, &mut rest, there)?;
-        Ok(found)
     }
 
     fn look_for_each(&self, batch: &[u64], seen: &[usize]) -> Result<Vec<usize>> {
