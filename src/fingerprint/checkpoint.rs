@@ -227,9 +227,6 @@ impl<'a> FingerprintPass<'a> {
     ) -> Result<()> {
         // The step took what the younger runs have below here.
         let table = self.runs_from(begin)?;
-        let runs = table
-            .as_ref()
-            .map_or(Vec::new(), |table| table.runs.clone());
         let directory = self.write_directory(&segments, generation)?;
         let superblock = Superblock {
             runs: table,
@@ -240,7 +237,8 @@ impl<'a> FingerprintPass<'a> {
             ..self.superblock.clone()
         };
         self.superblock = self.publish(superblock, negative_filter)?;
-        (self.directory, self.segments, self.runs) = (directory, segments, runs);
+        (self.directory, self.segments) = (directory, segments);
+        self.runs = self.superblock.runs().to_vec();
         self.is_as_begun = false;
         self.free_room()
     }

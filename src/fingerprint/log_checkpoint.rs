@@ -79,7 +79,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             // What no log has may lead to damage, or take the last room.
             Err(_) if !self.inserted.source.is_as_logged() => Ok(Written::Otherwise),
             // The keys that came need not wait for pages that can't be read, or for room for all of them.
-            Err(Error::Format { .. } | Error::NoSpace { .. }) if self.pass.purges() => {
+            Err(Error::Format { .. } | Error::NoSpace { .. }) if self.pass.purges => {
                 self.pass.give_purge_up()?;
                 self.write_runs(sections)
             }

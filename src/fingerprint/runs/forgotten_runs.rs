@@ -50,11 +50,6 @@ impl FingerprintPass<'_> {
         };
     }
 
-    /// Returns whether all pages are read for what is too old now.
-    pub(crate) fn purges(&self) -> bool {
-        self.purges
-    }
-
     /// Begins again, and leaves what is too old to the merges that pass it.
     pub(crate) fn give_purge_up(&mut self) -> Result<()> {
         self.purges = false;

@@ -34,10 +34,8 @@ impl FingerprintPass<'_> {
     pub(crate) fn plan(&self, changes: u64) -> MergePlan {
         // A step of an interrupted checkpoint may have brought some of the changes into the oldest run. Whether one is new
         // there is known only where it is merged.
-        if self.superblock.partly_merged.is_some() || self.access.state.merges_all() {
-            return MergePlan::all();
-        }
-        if self.purges {
+        let is_begun = self.superblock.partly_merged.is_some();
+        if is_begun || self.access.state.merges_all() || self.purges {
             return MergePlan::all();
         }
         let oldest = RunSize::whole(self.directory.keys);
