@@ -2,7 +2,7 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, ForgetBy, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport,
+    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport,
     RecoveryReport, RepairReport, RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
@@ -50,11 +50,7 @@ fn forgetting<'py>(py: Python<'py>, how: &Forgetting) -> PyResult<Bound<'py, PyA
     let fields = fields!(py, how, steps);
     fields.set_item("after", how.window.as_secs_f64())?;
     fields.set_item("now", seconds_since_1970(how.now))?;
-    let by = match how.by {
-        ForgetBy::Last => "last",
-        _ => "first",
-    };
-    fields.set_item("by", by)?;
+    fields.set_item("by", how.by.name())?;
     fields.set_item("latest", how.latest.map(seconds_since_1970))?;
     fields.set_item("earliest", how.earliest.map(seconds_since_1970))?;
     report(py, "Forgetting", &fields)

@@ -1,5 +1,7 @@
 //! Which event of a key starts the window of a store that forgets.
 
+use std::fmt;
+
 /// Which event of a key starts its window in a store that [forgets](crate::CreateOptions::forget_after).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -20,5 +22,19 @@ impl ForgetBy {
             true => Self::Last,
             false => Self::First,
         }
+    }
+
+    /// Returns the name: `first` or `last`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
+}
+
+impl fmt::Display for ForgetBy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
     }
 }

@@ -250,13 +250,11 @@ pub(crate) fn check_comparable(stores: &[StillFile<'_>]) -> Result<()> {
         None => "for ever".to_owned(),
         Some(window) => format!("{} ms in {} steps", window.milliseconds(), window.steps()),
     };
-    let renews = |header: &Header| ForgetBy::of(header.renews());
-    let renews = |header: &Header| format!("{:?}", renews(header)).to_lowercase();
     let properties = |header: &Header| {
         [
             ("space", space(header)),
             ("window", window(header)),
-            ("forget_by", renews(header)),
+            ("forget_by", ForgetBy::of(header.renews()).to_string()),
         ]
     };
     let first = &stores[0];

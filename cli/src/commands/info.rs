@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, ForgetBy, Forgetting, KeysByAge, LayerStats, Measured, OpenOptions,
+    Commit, Escaped, Forgetting, KeysByAge, LayerStats, Measured, OpenOptions,
     RecoveryReport, RunStats, Stats, VerifyReport,
 };
 use everseen_keys::rule::Kept;
@@ -188,10 +188,7 @@ impl From<&Forgetting> for JsonForgetting {
     fn from(forgetting: &Forgetting) -> Self {
         JsonForgetting {
             after: forgetting.window.as_secs_f64(),
-            by: match forgetting.by {
-                ForgetBy::Last => "last",
-                _ => "first",
-            },
+            by: forgetting.by.name(),
             steps: forgetting.steps,
             now: since_1970(forgetting.now),
             latest: forgetting.latest.map(since_1970),
