@@ -1,9 +1,14 @@
 //! The pictures of a report, as SVG. Their colours are stand-ins, which the page's style replaces: it knows whether it is
 //! dark.
 
+use std::ops::Range;
+
 use everseen::sizing::Cell;
 use everseen::{Kind, LayerStats, Stats};
+use plotters::chart::ChartContext;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::report::pages::{BARS, Census, LayerPages, Spot};
@@ -47,6 +52,49 @@ fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
         Ok(()) => text,
         Err(error) => format!("<p>This picture could not be drawn: {error}</p>"),
     }
+}
+
+type Chart<'a, 'b, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, Y>>;
+
+/// One axis of a chart: what it shows, over which range, and about how many of its values have a label.
+struct Axis<'a, R> {
+    range: R,
+    desc: &'a str,
+    labels: usize,
+    label: &'a dyn Fn(&f64) -> String,
+}
+
+/// Draws a chart: its axes, and what `series` draws between them.
+fn chart<Y>(
+    x: Axis<'_, Range<f64>>,
+    y: Axis<'_, Y>,
+    series: impl FnOnce(&mut Chart<'_, '_, Y::CoordDescType>) -> Drawn,
+) -> String
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    svg(SIZE, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x.range, y.range)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(INK)
+            .label_style(FONT.into_font().color(&INK))
+            .x_labels(x.labels)
+            .y_labels(y.labels)
+            .x_desc(x.desc)
+            .y_desc(y.desc)
+            .x_label_formatter(&x.label)
+            .y_label_formatter(&y.label)
+            .draw()?;
+        series(&mut chart)
+    })
 }
 
 /// Formats a number of keys in few letters.
@@ -106,25 +154,19 @@ pub fn growth(stats: &Stats, cell: Cell) -> String {
     };
     let lowest = lowest.max(1e-300);
     let point = |keys: u64| (keys as f64, rate_with(stats, cell, keys));
-    svg(SIZE, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(72)
-            .build_cartesian_2d(0.0..end as f64, (lowest..highest).log_scale())?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(INK)
-            .label_style(FONT.into_font().color(&INK))
-            .x_labels(5)
-            .y_labels(5)
-            .x_desc("keys")
-            .y_desc("false positive rate")
-            .x_label_formatter(&|keys| short(*keys))
-            .y_label_formatter(&|rate| format!("{rate:.0e}"))
-            .draw()?;
+    let x = Axis {
+        range: 0.0..end as f64,
+        desc: "keys",
+        labels: 5,
+        label: &|keys| short(*keys),
+    };
+    let y = Axis {
+        range: (lowest..highest).log_scale(),
+        desc: "false positive rate",
+        labels: 5,
+        label: &|rate| format!("{rate:.0e}"),
+    };
+    chart(x, y, |chart| {
         let target = [(0.0, stats.fpr_target), (end as f64, stats.fpr_target)];
         chart.draw_series(DashedLineSeries::new(target, 6, 5, TARGET.stroke_width(2)))?;
         let points = (0..=POINTS)
@@ -157,25 +199,19 @@ pub fn histogram(pages: &LayerPages) -> String {
     let highest = pages.histogram.iter().copied().max().unwrap_or(0) as f64;
     // Few enough pages would have labels between two whole numbers.
     let highest = highest.max(hoped(expected.mean)).max(5.0) * 1.1;
-    svg(SIZE, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(72)
-            .build_cartesian_2d(low..high, 0.0..highest)?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(INK)
-            .label_style(FONT.into_font().color(&INK))
-            .x_labels(6)
-            .y_labels(5)
-            .x_desc("share of a page that is set")
-            .y_desc("pages")
-            .x_label_formatter(&|fill| format!("{:.0} %", 100.0 * fill))
-            .y_label_formatter(&|pages| short(*pages))
-            .draw()?;
+    let x = Axis {
+        range: low..high,
+        desc: "share of a page that is set",
+        labels: 6,
+        label: &|fill| format!("{:.0} %", 100.0 * fill),
+    };
+    let y = Axis {
+        range: 0.0..highest,
+        desc: "pages",
+        labels: 5,
+        label: &|pages| short(*pages),
+    };
+    chart(x, y, |chart| {
         chart.draw_series(used.iter().map(|bar| {
             let left = *bar as f64 * step;
             let height = pages.histogram[*bar] as f64;
@@ -206,25 +242,19 @@ pub fn due(due: &[(f64, u64)], step: f64) -> String {
     let first = due.first().map_or(0.0, |(at, _)| at - step).min(0.0);
     let last = due.last().map_or(step, |(at, _)| *at).max(step);
     let (unit, name) = unit_for(last - first);
-    svg(SIZE, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(72)
-            .build_cartesian_2d(first / unit..last / unit, 0.0..highest)?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(INK)
-            .label_style(FONT.into_font().color(&INK))
-            .x_labels(6)
-            .y_labels(5)
-            .x_desc(format!("{name} from now"))
-            .y_desc("keys")
-            .x_label_formatter(&|at| format!("{at:.0}"))
-            .y_label_formatter(&|keys| short(*keys))
-            .draw()?;
+    let x = Axis {
+        range: first / unit..last / unit,
+        desc: &format!("{name} from now"),
+        labels: 6,
+        label: &|at| format!("{at:.0}"),
+    };
+    let y = Axis {
+        range: 0.0..highest,
+        desc: "keys",
+        labels: 5,
+        label: &|keys| short(*keys),
+    };
+    chart(x, y, |chart| {
         chart.draw_series(due.iter().map(|(at, keys)| {
             let colour = if *at <= 0.0 { COLD } else { FREQUENCY };
             let (left, right) = ((at - step * 0.95) / unit, at / unit);
