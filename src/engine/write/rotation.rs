@@ -31,31 +31,20 @@ struct Sealing {
 impl Writer<'_> {
     /// Moves everything committed into the pages, and waits until it is there.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        self.handle.check_writable()?;
-        let mut guard = self.lock()?;
-        // Runs without a thread: this one has nothing else to do.
-        match guard.may_forget() {
-            true => guard.seal_forgetting()?,
-            false => guard.seal_active(false)?,
-        };
-        drop(guard);
-        self.checkpointer().checkpoint_all(self.options.timeout)
+        self.seal_and_checkpoint(self.options, |guard| match guard.may_forget() {
+            true => guard.seal_forgetting(),
+            false => guard.seal_active(false),
+        })
     }
-}
 
-impl<'a> Writer<'a> {
     /// Moves everything committed into the pages, without dropping what is forgotten there.
     pub(crate) fn checkpoint_logs(&self) -> Result<()> {
-        self.handle.check_writable()?;
-        self.lock()?.seal_active(false)?;
-        self.checkpointer().checkpoint_all(self.options.timeout)
+        self.seal_and_checkpoint(self.options, |guard| guard.seal_active(false))
     }
 
     /// Moves everything committed into the pages, and gives all of them the base of this step.
     pub(crate) fn checkpoint_forgetting(&self) -> Result<()> {
-        self.handle.check_writable()?;
-        self.lock()?.seal_forgetting()?;
-        self.checkpointer().checkpoint_all(self.options.timeout)
+        self.seal_and_checkpoint(self.options, |guard| guard.seal_forgetting())
     }
 
     /// Does the same as [`checkpoint`](Self::checkpoint), and leaves one run.
@@ -74,12 +63,22 @@ impl<'a> Writer<'a> {
 
     /// Does the same with other options, even if there is nothing to move.
     pub(crate) fn checkpoint_with(&self, options: &OpenOptions) -> Result<()> {
+        self.seal_and_checkpoint(options, |guard| {
+            // A closed log is what a checkpoint is made for.
+            guard.ensure_log_space()?;
+            guard.seal_active(false)
+        })
+    }
+
+    /// Closes a log as `seal` does, and waits until that one and those before it are in the pages.
+    fn seal_and_checkpoint(
+        &self,
+        options: &OpenOptions,
+        seal: impl FnOnce(&mut WriteGuard<'_>) -> Result<bool>,
+    ) -> Result<()> {
         self.handle.check_writable()?;
-        let mut guard = self.lock()?;
-        // A closed log is what a checkpoint is made for.
-        guard.ensure_log_space()?;
-        guard.seal_active(false)?;
-        drop(guard);
+        seal(&mut self.lock()?)?;
+        // Runs without a thread: this one has nothing else to do.
         let checkpointer = Checkpointer {
             options,
             ..self.checkpointer()
