@@ -2,8 +2,8 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport,
-    RecoveryReport, RepairReport, RunStats, Stats, VerifyReport,
+    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport,
+    RepairReport, RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, Forgetting, KeysByAge, LayerStats, Measured, OpenOptions,
-    RecoveryReport, RunStats, Stats, VerifyReport,
+    Commit, Escaped, Forgetting, KeysByAge, LayerStats, Measured, OpenOptions, RecoveryReport,
+    RunStats, Stats, VerifyReport,
 };
 use everseen_keys::rule::Kept;
 use serde::Serialize;
