@@ -2,6 +2,7 @@
 
 use everseen::testing::Options;
 use everseen::{Error, ForgetBy, Store, Verdict};
+use tempfile::TempDir;
 
 use super::{BEGIN, STEP, STEPS, at, forgetting};
 use crate::support::files::{image, place};
@@ -18,6 +19,17 @@ fn keys(numbers: std::ops::Range<u64>) -> Vec<u64> {
 
 fn advance(store: &Store, steps: u64) {
     store.advance_to(at(BEGIN + steps * STEP)).unwrap();
+}
+
+/// Two handles of a transactional store in which a key is committed.
+fn two_handles_with_a_key() -> (TempDir, [Store; 2]) {
+    let (folder, path) = place();
+    let options = renewing(BEGIN).transactional(true);
+    let one = options.create(&path).unwrap();
+    let other = options.open(&path).unwrap();
+    assert!(one.insert(key(1)).unwrap());
+    one.commit().unwrap();
+    (folder, [one, other])
 }
 
 /// In each way to ask for it, from wherever it lies.
@@ -75,12 +87,7 @@ fn a_look_up_renews_nothing() {
 /// It would be lost with the transaction that inserts it again.
 #[test]
 fn a_key_that_was_removed_is_pending_while_another_brings_it_back() {
-    let (_folder, path) = place();
-    let options = renewing(BEGIN).transactional(true);
-    let one = options.create(&path).unwrap();
-    let other = options.open(&path).unwrap();
-    assert!(one.insert(key(1)).unwrap());
-    one.commit().unwrap();
+    let (_folder, [one, other]) = two_handles_with_a_key();
     one.checkpoint().unwrap();
     advance(&one, 1);
     assert!(one.remove(key(1)).unwrap());
@@ -94,12 +101,7 @@ fn a_key_that_was_removed_is_pending_while_another_brings_it_back() {
 /// What another handle renews is seen, and can be removed once that is settled.
 #[test]
 fn a_key_that_is_being_renewed_is_seen_by_others() {
-    let (_folder, path) = place();
-    let options = renewing(BEGIN).transactional(true);
-    let one = options.create(&path).unwrap();
-    let other = options.open(&path).unwrap();
-    assert!(one.insert(key(1)).unwrap());
-    one.commit().unwrap();
+    let (_folder, [one, other]) = two_handles_with_a_key();
     advance(&one, 1);
     assert!(!one.insert(key(1)).unwrap());
     assert_eq!(one.uncommitted().unwrap().keys, 1);
