@@ -25,6 +25,7 @@ impl ForgetBy {
     }
 
     /// Returns the name: `first` or `last`.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::First => "first",
