@@ -11,7 +11,7 @@ use everseen::testing::Options;
 use everseen::{Error, Kind};
 use tempfile::TempDir;
 
-use super::run::{Outcome, Run, Step, options};
+use super::run::{Outcome, Run, Step, setup};
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{image, keys, place};
 use crate::support::share::Share;
@@ -61,7 +61,7 @@ fn chosen(nth: u64, call: Call) -> Vec<(Lasts, Fault)> {
 const FEW: u64 = 32;
 
 /// Fails calls of a workload.
-fn sweep(workload: impl Fn(Option<Rule>) -> Outcome<Vec<Event>>) {
+pub(super) fn sweep(workload: impl Fn(Option<Rule>) -> Outcome<Vec<Event>>) {
     let events = workload(None).unwrap();
     assert!(events.len() > 40, "{} calls are few", events.len());
     let (mut runs, mut failures, mut report) = (0, 0, String::new());
@@ -86,10 +86,11 @@ fn sweep(workload: impl Fn(Option<Rule>) -> Outcome<Vec<Event>>) {
             writeln!(report, "call {nth} ({event}) {fault:?} {lasts:?}: {wrong}").unwrap();
         }
     }
+    println!("{runs} runs of {} calls", events.len());
     assert_eq!(failures, 0, "of {runs} runs\n{report}");
 }
 
-fn each(steps: &[Step], mut run: Run) -> Outcome<Vec<Event>> {
+pub(super) fn each(steps: &[Step], mut run: Run) -> Outcome<Vec<Event>> {
     for (index, step) in steps.iter().enumerate() {
         run.step(step)
             .map_err(|wrong| format!("step {index} {step:?}: {wrong}"))?;
@@ -137,18 +138,18 @@ fn life(kind: Kind, transactional: bool) {
         Insert(5600..5700),
     ];
     let mut steps = with_removals(kind, &steps, &[(6, 100..250), (8, 700..900), (12, 40..60)]);
-    let options = options(kind, transactional);
+    let setup = setup(kind, transactional);
     if kind == Kind::Fingerprint {
         // Most of what is there, so that segments merge.
         for first in (1600..5600).step_by(500) {
             steps.extend([Step::Remove(first..first + 500), Commit]);
         }
-        let run = Run::create(&options, transactional, None).unwrap();
+        let run = Run::create(&setup, None).unwrap();
         let seen = Arc::clone(&run.seen);
         each(&steps, run).unwrap();
         seen.expect_all();
     }
-    sweep(|rule| each(&steps, Run::create(&options, transactional, rule)?));
+    sweep(|rule| each(&steps, Run::create(&setup, rule)?));
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn the_life_of_a_transactional_store_of_fingerprints() {
 
 /// A store whose owner was killed in the middle of a checkpoint, with a second log begun. It holds
 /// the keys of these numbers, committed.
-fn killed_at_a_checkpoint(options: &Options) -> (TempDir, Range<u64>) {
+pub(super) fn killed_at_a_checkpoint(options: &Options) -> (TempDir, Range<u64>) {
     let (folder, path) = place();
     let storage = FaultStorage::without_syncs();
     let options = options.clone().storage(storage.shared());
@@ -206,13 +207,13 @@ fn killed_at_a_checkpoint(options: &Options) -> (TempDir, Range<u64>) {
 
 fn recovery(kind: Kind, transactional: bool) {
     use Step::{Commit, Insert, Kill, Reopen};
-    let options = options(kind, transactional);
-    let (folder, numbers) = killed_at_a_checkpoint(&options);
+    let setup = setup(kind, transactional);
+    let (folder, numbers) = killed_at_a_checkpoint(&setup.options);
     let killed: &Path = &folder.path().join("store");
     let steps = [Insert(1000..1300), Commit, Kill, Insert(1300..1400), Reopen];
     let steps = with_removals(kind, &steps, &[(1, 0..40), (2, 700..900), (4, 80..90)]);
     sweep(|rule| {
-        let run = Run::recover(&options, transactional, killed, numbers.clone(), rule)?;
+        let run = Run::recover(&setup, killed, numbers.clone(), rule)?;
         each(&steps, run)
     });
 }
@@ -260,10 +261,10 @@ fn the_life_of_a_store_whose_runs_drain() {
         steps.extend([Step::Insert(first..first + 70), Step::Remove(removed)]);
         steps.extend([Step::Commit, Step::Checkpoint]);
     }
-    let options = options(Kind::Fingerprint, true);
-    let run = Run::create(&options, true, None).unwrap();
+    let setup = setup(Kind::Fingerprint, true);
+    let run = Run::create(&setup, None).unwrap();
     let seen = Arc::clone(&run.seen);
     each(&steps, run).unwrap();
     seen.expect_slices();
-    sweep(|rule| each(&steps, Run::create(&options, true, rule)?));
+    sweep(|rule| each(&steps, Run::create(&setup, rule)?));
 }

@@ -4,8 +4,10 @@
 
 #[cfg(target_os = "linux")]
 mod address_space;
+mod ages;
 mod aimed;
 mod every_call;
+mod forgetting;
 mod others;
 mod removing;
 mod run;

@@ -19,6 +19,7 @@ impl Model {
     pub(super) fn drop_open(&mut self) {
         self.pending.clear();
         self.gone.clear();
+        self.ages.renewed.clear();
     }
 
     /// The commit of removals has failed: the keys may or may not be there. Answers which.
@@ -68,9 +69,11 @@ impl Run {
     pub(super) fn judge_and_redo(&mut self, what: &str, error: &Error) -> Outcome {
         let pending = self.model.pending.clone();
         let gone = self.model.gone.clone();
+        let renewed = self.model.ages.renewed.clone();
         if self.judge_and_go_on(what, error)? {
             self.insert_all(&pending)?;
             self.remove_all(&gone)?;
+            self.renew_all(&renewed)?;
         }
         Ok(())
     }

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::testing::storage::disk;
-use everseen::{Error, Kind, Store};
+use everseen::{Error, ForgetBy, Kind, Store};
 use tempfile::TempDir;
 
+use super::ages::Ages;
+use crate::support::ages::BEGIN;
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, image, key, place, ready_keys, small};
 use crate::support::segments::{Guard, Seen};
@@ -22,6 +24,14 @@ pub enum Step {
     Remove(Range<u64>),
     Commit,
     Checkpoint,
+    /// A checkpoint that drops what is forgotten.
+    Purge,
+    /// Inserts keys that are there.
+    Again(Range<u64>),
+    /// Renews keys that are there.
+    Renew(Range<u64>),
+    /// So many steps pass, in a store that forgets.
+    Pass(u64),
     /// Close and open.
     Reopen,
     /// Go on with what `kill -9` would leave, in another folder.
@@ -38,18 +48,19 @@ pub(super) struct Model {
     pub(super) gone: BTreeSet<u64>,
     /// Never acknowledged, and perhaps in a log whose handle could not go on.
     pub(super) maybe: BTreeSet<u64>,
+    pub(super) ages: Ages,
     commits: u64,
 }
 
 /// A store on a failing disk.
 pub struct Run {
-    storage: FaultStorage,
+    pub(super) storage: FaultStorage,
     /// What was seen of segments.
     pub(super) seen: Arc<Seen>,
-    options: Options,
+    pub(super) options: Options,
     pub(super) transactional: bool,
     folder: TempDir,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     store: Option<Store>,
     pub(super) model: Model,
     /// Faults that have been judged.
@@ -61,13 +72,22 @@ pub struct Run {
 /// What went against the promises, in words.
 pub type Outcome<T = ()> = Result<T, String>;
 
-/// The options of all runs.
-pub fn options(kind: Kind, transactional: bool) -> Options {
+/// How the store of a run is made and used.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub options: Options,
+    pub transactional: bool,
+    /// From when on the age of a key counts, in a store that forgets.
+    pub forgets: Option<ForgetBy>,
+}
+
+/// That of all runs with stores that never forget.
+pub fn setup(kind: Kind, transactional: bool) -> Setup {
     let capacity = match kind {
         Kind::Bloom | Kind::Fingerprint => 8000,
         _ => 1000,
     };
-    small()
+    let options = small()
         .kind(kind)
         .capacity(capacity)
         .fpr(1e-9)
@@ -78,7 +98,12 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
         .least_at_once(if transactional { 1 } else { 32_768 })
         .filtered_from(0)
         .seed([7; 32])
-        .transactional(transactional)
+        .transactional(transactional);
+    Setup {
+        options,
+        transactional,
+        forgets: None,
+    }
 }
 
 fn tag(commit: u64) -> [u8; 8] {
@@ -91,11 +116,10 @@ fn ready(number: u64) -> &'static [u8] {
 
 impl Run {
     /// A run that begins by making the store.
-    pub fn create(options: &Options, transactional: bool, rule: Option<Rule>) -> Outcome<Self> {
-        let (folder, path) = place();
-        let mut run = Self::at(options, transactional, folder, path, rule);
+    pub fn create(setup: &Setup, rule: Option<Rule>) -> Outcome<Self> {
+        let mut run = Self::at(setup, place(), rule);
         for attempt in 0.. {
-            match run.options.create(&run.path) {
+            match run.options_now().create(&run.path) {
                 Ok(store) => {
                     run.store = Some(store);
                     break;
@@ -112,41 +136,35 @@ impl Run {
 
     /// A run on a copy of a killed process's store, which holds the keys of these numbers.
     pub fn recover(
-        options: &Options,
-        transactional: bool,
+        setup: &Setup,
         killed: &Path,
         numbers: Range<u64>,
         rule: Option<Rule>,
     ) -> Outcome<Self> {
-        let (folder, path) = image(killed);
-        let mut run = Self::at(options, transactional, folder, path, rule);
-        run.model.held.extend(numbers);
+        let mut run = Self::at(setup, image(killed), rule);
+        numbers.for_each(|number| run.model.accept(number));
         run.model.commits = 1;
         run.open()?;
         Ok(run)
     }
 
-    fn at(
-        options: &Options,
-        transactional: bool,
-        folder: TempDir,
-        path: PathBuf,
-        rule: Option<Rule>,
-    ) -> Self {
+    fn at(setup: &Setup, (folder, path): (TempDir, PathBuf), rule: Option<Rule>) -> Self {
         let seen = Arc::default();
         let storage = FaultStorage::over(Guard::telling(disk(), &seen));
         if let Some(rule) = rule {
             storage.arm(rule);
         }
+        let mut model = Model::default();
+        model.ages.clock = setup.forgets.map(|by| (BEGIN, by));
         Self {
-            options: options.clone().storage(storage.shared()),
+            options: setup.options.clone().storage(storage.shared()),
             storage,
             seen,
-            transactional,
+            transactional: setup.transactional,
             folder,
             path,
             store: None,
-            model: Model::default(),
+            model,
             judged: 0,
             checked: 0,
         }
@@ -175,6 +193,10 @@ impl Run {
             Step::Remove(numbers) => self.remove(numbers.clone()),
             Step::Commit => self.commit(),
             Step::Checkpoint => self.until_done("checkpoint", Store::checkpoint),
+            Step::Purge => self.until_done("checkpoint", Store::checkpoint_full),
+            Step::Again(numbers) => self.bring_again(numbers, true),
+            Step::Renew(numbers) => self.bring_again(numbers, false),
+            Step::Pass(steps) => self.pass(*steps),
             Step::Reopen => {
                 self.until_done("close", |store| store.close().map(drop))?;
                 self.store = None;
@@ -209,9 +231,9 @@ impl Run {
                     return Err(format!("key {number}: {verdict:?} at its first insert"));
                 }
                 match self.transactional {
-                    true => self.model.pending.insert(number),
-                    false => self.model.held.insert(number),
-                };
+                    true => _ = self.model.pending.insert(number),
+                    false => self.model.accept(number),
+                }
             }
             rest.start = done.end;
             match outcome {
@@ -237,6 +259,8 @@ impl Run {
                 Err(error) => {
                     let pending = self.model.pending.clone();
                     self.model.maybe.extend(&pending);
+                    let renewed = self.model.ages.renewed.clone();
+                    self.model.doubt_ages(renewed.clone());
                     let gone = self.model.doubt_removals();
                     let reopened = self.judge_and_go_on("commit", &error)?;
                     for number in &pending {
@@ -246,14 +270,22 @@ impl Run {
                     self.end_doubt(gone, (reopened, counts))?;
                     if counts {
                         self.model.pending = pending;
+                        self.model.ages.renewed = renewed;
                         break;
+                    }
+                    if reopened {
+                        self.model.ages.doubtful.clear();
+                        self.renew_all(&renewed)?;
                     }
                 }
             }
         }
         self.model.commits += 1;
         let pending = std::mem::take(&mut self.model.pending);
-        self.model.held.extend(pending);
+        pending
+            .into_iter()
+            .for_each(|number| self.model.accept(number));
+        self.model.accept_renewed();
         let gone = std::mem::take(&mut self.model.gone);
         self.model.held.retain(|number| !gone.contains(number));
         let last = self.last_tag();
@@ -311,10 +343,11 @@ impl Run {
 
     /// Opens the store, at the second try if the first one met a fault.
     fn open(&mut self) -> Outcome {
-        let mut store = self.options.open(&self.path);
+        let options = self.options_now();
+        let mut store = options.open(&self.path);
         if let Err(error) = &store {
             self.judge("open", error)?;
-            store = self.options.open(&self.path);
+            store = options.open(&self.path);
         }
         match store {
             Ok(store) => self.store = Some(store),
@@ -334,6 +367,7 @@ impl Run {
     pub(super) fn judge_and_go_on(&mut self, what: &str, error: &Error) -> Outcome<bool> {
         self.judge(what, error)?;
         if !matches!(error, Error::Poisoned { .. }) {
+            self.check_ages_honestly()?;
             return Ok(false);
         }
         let again = self.store().contains(key(0));
@@ -390,7 +424,7 @@ impl Run {
             .map(ready)
             .collect();
         match held(store, &absent) {
-            0 => Ok(()),
+            0 => self.check_ages(),
             found => Err(format!("{found} keys that must not be there")),
         }
     }
@@ -403,6 +437,9 @@ impl Run {
         self.storage.heal();
         self.open()?;
         self.check()?;
+        if self.model.ages.clock.is_some() {
+            self.purge()?;
+        }
         let store = self.store();
         let report = store
             .verify()

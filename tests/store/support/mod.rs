@@ -1,5 +1,6 @@
 //! What the rigs share: keys and chance, disks that fail, count, record, check or don't wait, and the bytes of FORMAT.md.
 
+pub mod ages;
 pub mod counted;
 pub mod fault;
 pub mod files;
