@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use everseen::ForgetBy;
 use tempfile::TempDir;
 
 use super::model::{Crash, Event, Mark, Model, Tape};
 use super::session::{Outcome, Session, Stop};
 use super::setup::Setup;
+use crate::support::ages::BEGIN;
 use crate::support::numbers::{Random, finalise};
 use crate::support::recorded::Promises;
 use crate::support::recorded::disk::{Image, Player, write_image};
@@ -151,7 +153,10 @@ impl<'a> Run<'a> {
         if plan.of_fingerprints {
             setup.take_fingerprints(&plan.seen, recording, &mut random);
         }
-        setup.forgets = plan.forgets;
+        setup.forgets = plan.forgets.then(|| match recording % 2 {
+            0 => ForgetBy::First,
+            _ => ForgetBy::Last,
+        });
         if let Some(background) = plan.background {
             setup.background = background;
         }
@@ -199,7 +204,8 @@ impl<'a> Run<'a> {
         let folder = self.subfolder();
         let image = Image::new();
         let tape = Tape::new(&image, self.plan.lie);
-        let model = Model::new(self.setup.transactional);
+        let mut model = Model::new(self.setup.transactional);
+        model.ages.clock = self.setup.forgets.map(|by| (BEGIN, by));
         let seed = self.next();
         let mut session = Session::new(
             &self.setup,

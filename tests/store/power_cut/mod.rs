@@ -14,6 +14,7 @@
 //! That the rig can fail is shown by leaving syncs out, one class after the other: each must be missed. One class in eight
 //! is drawn, with `EVERSEEN_ALL=1` each.
 
+mod ages;
 mod beside_commits;
 mod changes;
 mod commits;
@@ -75,7 +76,8 @@ fn no_power_cut_takes_what_a_store_of_fingerprints_promised() {
     expect_none(IMAGES, true, false);
 }
 
-/// Steps pass in it, so that logs are closed by time and pages get a new base.
+/// Steps pass in it, so that logs are closed by time, pages get a new base, and keys are forgotten. Those of half of the stores
+/// are as old as when they last came.
 #[test]
 fn no_power_cut_takes_what_a_store_that_forgets_promised() {
     expect_none(IMAGES, true, true);

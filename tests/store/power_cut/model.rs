@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::ages::{Ages, Came};
 use crate::support::recorded::{Promises, Remark, disk, tape};
 
 /// A set of key numbers.
@@ -75,6 +76,8 @@ pub type Commits = BTreeMap<String, (u64, Vec<u8>)>;
 pub struct Contents {
     pub keys: Keys,
     pub commits: Commits,
+    /// When its keys came, in a store that forgets; in one that is not transactional, only as a store is found.
+    pub came: Came,
 }
 
 /// What the user of a store did, as it stands in the journal between the events of the disk.
@@ -84,6 +87,8 @@ pub enum Mark {
     Created,
     /// These are about to be inserted.
     Insert(Arc<[u32]>),
+    /// It is this step from now on, in a store that forgets.
+    Passed(u64),
     /// `insert` has returned.
     Inserted(Arc<[u32]>),
     /// These are about to be removed.
@@ -166,19 +171,20 @@ pub struct Model {
     pub may: Keys,
     /// Keys whose insert has begun, and whose removal has not returned.
     now: Keys,
+    pub(super) ages: Ages,
     /// Keys whose insert has returned, and whose removal has not begun.
     pub done: Keys,
     /// Keys of a plain store that power loss may not take, whatever commit it goes back to.
-    must: Keys,
+    pub(super) must: Keys,
     /// Keys whose removal has begun since the last commit that has returned: in a plain store that commit does not
     /// say that they are there.
     unsure: Keys,
     /// The state at the last commit that has returned.
     pub last: Arc<Contents>,
     /// The state at a commit that has begun since.
-    begun: Option<Arc<Contents>>,
+    pub(super) begun: Option<Arc<Contents>>,
     /// The state at a commit before that one, whose sync failed: it may or may not count.
-    doubtful: Option<Arc<Contents>>,
+    pub(super) doubtful: Option<Arc<Contents>>,
     /// One past the highest number ever used.
     pub top: u32,
 }
@@ -190,14 +196,19 @@ impl Promises for Model {
         match mark {
             Mark::CreateBegun => self.birth = Birth::Begun,
             Mark::Created => self.birth = Birth::Done,
+            Mark::Passed(step) => self.pass(*step),
             Mark::Insert(keys) => {
+                self.begin_ages(keys);
                 for number in keys.iter() {
                     self.may.insert(*number);
                     self.now.insert(*number);
                 }
                 self.top = self.top.max(self.may.end());
             }
-            Mark::Inserted(keys) => keys.iter().for_each(|number| self.done.insert(*number)),
+            Mark::Inserted(keys) => {
+                keys.iter().for_each(|number| self.done.insert(*number));
+                self.end_ages(keys);
+            }
             Mark::Remove(keys) => {
                 for number in keys.iter() {
                     self.done.remove(*number);
@@ -213,8 +224,12 @@ impl Promises for Model {
             } => {
                 let mut commits = self.last.commits.clone();
                 commits.insert((*writer).to_owned(), (*sequence, tag.to_vec()));
-                let keys = self.done.clone();
-                self.begun = Some(Arc::new(Contents { keys, commits }));
+                let (keys, came) = (self.done.clone(), self.ages_of_commit());
+                self.begun = Some(Arc::new(Contents {
+                    keys,
+                    commits,
+                    came,
+                }));
             }
             Mark::Resumed {
                 found,
@@ -223,6 +238,7 @@ impl Promises for Model {
             } => {
                 // What the failed handle has removed may be back.
                 let back = self.may.and(&self.unsure, true);
+                self.take_ages(found, |number| back.contains(number));
                 self.may = found.keys.clone();
                 self.may.insert_all(&back);
                 self.now = found.keys.clone();
@@ -231,7 +247,12 @@ impl Promises for Model {
                 let mut commits = found.commits.clone();
                 commits.insert((*writer).to_owned(), (*sequence, Vec::new()));
                 self.doubtful = self.begun.take();
-                self.begun = Some(Arc::new(Contents { keys, commits }));
+                let came = found.came.clone();
+                self.begun = Some(Arc::new(Contents {
+                    keys,
+                    commits,
+                    came,
+                }));
             }
             Mark::Committed => {
                 self.doubtful = None;
@@ -241,13 +262,18 @@ impl Promises for Model {
                 }
                 self.may = self.now.clone();
                 self.unsure = Keys::default();
+                self.settle_ages();
             }
             Mark::Settled => {
+                if !self.transactional {
+                    self.settle_ages();
+                }
                 self.must = self.done.clone();
                 self.may = self.now.clone();
             }
             Mark::Opened(contents) => {
                 self.birth = Birth::Done;
+                self.take_ages(contents, |_| false);
                 self.unsure = Keys::default();
                 self.may = contents.keys.clone();
                 self.now = contents.keys.clone();
@@ -268,6 +294,7 @@ impl Model {
             birth: Birth::Unborn,
             may: Keys::default(),
             now: Keys::default(),
+            ages: Ages::default(),
             done: Keys::default(),
             must: Keys::default(),
             unsure: Keys::default(),
@@ -276,6 +303,11 @@ impl Model {
             doubtful: None,
             top: 0,
         }
+    }
+
+    /// Whatever says which keys are there or may be, but the states of commits and what power loss may not take.
+    pub(super) fn all_keys(&mut self) -> impl Iterator<Item = &mut Keys> {
+        [&mut self.may, &mut self.now, &mut self.done].into_iter()
     }
 
     /// The sequence that the next commit has.
@@ -309,6 +341,7 @@ impl Model {
                     .map_or("none".to_owned(), |begun| sequences(&begun.commits)),
             ));
         };
+        self.check_ages(got, named, crash)?;
         let missing = |must: &Keys, why: &str| match must.beyond(&got.keys) {
             Some(number) => Err(format!("key {number} is missing, which {why}")),
             None => Ok(()),

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use everseen::testing::storage::Storage;
 use everseen::testing::{LEAST_BUFFER, Options};
@@ -10,6 +9,7 @@ use everseen::{Error, Kind, Store};
 
 use super::model::{Birth, Contents, Crash, Mark, Model, Recorder, Tape};
 use super::setup::Setup;
+use crate::support::ages::{WINDOW, within};
 use crate::support::forge::SUPERBLOCKS;
 use crate::support::numbers::{self, Random};
 use crate::support::recorded::Promises;
@@ -23,10 +23,6 @@ pub const NAME: &str = "store";
 const FPR: f64 = 1e-12;
 /// Numbers of keys that are never inserted.
 const NEVER: std::ops::Range<u64> = 1 << 40..(1 << 40) + 64;
-/// A year of a store that forgets: steps are four of them.
-const YEAR: Duration = Duration::from_secs(365 * 86_400);
-/// So many years pass at most, of a thousand in which nothing is forgotten.
-const MOST_YEARS: u64 = 300;
 /// How often to look whether the threads of a killed process have let go of the store.
 const PATIENCE: u32 = 10_000_000;
 
@@ -59,8 +55,6 @@ pub struct Session<'a> {
     handles: u64,
     first_handle: u64,
     pub(super) uncommitted: u64,
-    /// What time it is, in years from 2030 on.
-    years: u64,
     /// What the first open has found, unless there was nothing.
     pub found: Option<Arc<Contents>>,
 }
@@ -85,7 +79,6 @@ impl<'a> Session<'a> {
             handles: seed % 2,
             first_handle: seed % 2,
             uncommitted: 0,
-            years: 0,
             found: None,
         }
     }
@@ -122,9 +115,12 @@ impl<'a> Session<'a> {
             2 => Options::new().buffer(self.setup.buffer),
             _ => Options::new().buffer_between(LEAST_BUFFER, 32 * LEAST_BUFFER),
         };
-        let options = match self.setup.forgets {
-            true => options.forget_after(1000 * YEAR).forget_steps(250),
-            false => options,
+        let options = match self.model.ages.clock {
+            Some((now, by)) => options
+                .forget_after(WINDOW)
+                .forget_by(by)
+                .clock(within(now)),
+            None => options,
         };
         options
             .kind(self.setup.kind)
@@ -176,7 +172,7 @@ impl<'a> Session<'a> {
             let settled = self.store()?.checkpoint();
             settled.map_err(|error| self.failed("checkpoint beside", &error))?;
         }
-        let found = Arc::new(self.observe(self.store()?)?);
+        let found = Arc::new(self.observe(self.store()?, &self.path)?);
         self.model
             .check(&found, Crash::Kill)
             .map_err(|text| Stop::Wrong(format!("beside a failed handle: {text}")))?;
@@ -264,7 +260,7 @@ impl<'a> Session<'a> {
                 outcome => break outcome.map_err(|error| self.failed("open", &error))?,
             }
         };
-        let contents = Arc::new(self.observe(&store)?);
+        let contents = Arc::new(self.observe(&store, &self.path)?);
         self.model
             .check(&contents, crash)
             .map_err(|text| Stop::Wrong(format!("after opening: {text}")))?;
@@ -278,7 +274,7 @@ impl<'a> Session<'a> {
     }
 
     /// What is in the store, by everything that it can be asked.
-    fn observe(&self, store: &Store) -> Outcome<Contents> {
+    fn observe(&self, store: &Store, path: &Path) -> Outcome<Contents> {
         let mut contents = Contents::default();
         let top = u64::from(self.model.top);
         let hashes: Vec<_> = (0..top + 32).chain(NEVER).map(numbers::key).collect();
@@ -295,13 +291,14 @@ impl<'a> Session<'a> {
         let stats = stats.map_err(|error| self.failed("stats", &error))?;
         let there = contents.keys.count();
         // Where keys are forgotten, runs may have one twice.
-        let is_so = stats.keys == there || self.setup.forgets && stats.keys >= there;
+        let is_so = stats.keys == there || self.setup.forgets.is_some() && stats.keys >= there;
         if !is_so {
             return wrong(format!(
                 "stats tell of {} keys and {there} are there",
                 stats.keys
             ));
         }
+        contents.came = self.ages_of(path, &contents.keys)?;
         for commit in stats.commits {
             let entry = (commit.sequence, commit.tag);
             contents.commits.insert(commit.writer, entry);
@@ -351,17 +348,6 @@ impl<'a> Session<'a> {
         }
         self.store = None;
         self.other = None;
-    }
-
-    /// Lets some years pass in a store that forgets: what comes then is of another step, mostly.
-    fn pass_time(&mut self) -> Outcome {
-        if !self.setup.forgets || self.random.below(4) > 0 {
-            return Ok(());
-        }
-        self.years = (self.years + self.random.below(9)).min(MOST_YEARS);
-        let time = UNIX_EPOCH + YEAR * (60 + self.years as u32);
-        let passed = self.store()?.advance_to(time);
-        passed.map_err(|error| self.failed("advance", &error))
     }
 
     /// Does one thing that users do.
@@ -466,12 +452,11 @@ impl<'a> Session<'a> {
             bytes[place..place + 512].fill(0);
             let path = self.path.with_file_name("copy");
             std::fs::write(&path, bytes).map_err(outcome)?;
-            let options = Options::new().storage(Unsynced::new());
-            let store = options.open_read_only(&path);
+            let store = self.reader().open_read_only(&path);
             let store = store.map_err(|error| {
                 Stop::Wrong(format!("without the superblock at {place}: {error}"))
             })?;
-            let found = self.observe(&store)?;
+            let found = self.observe(&store, &path)?;
             self.model.check(&found, Crash::Kill).map_err(|text| {
                 Stop::Wrong(format!("without the superblock at {place}: {text}"))
             })?;

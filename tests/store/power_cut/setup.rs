@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use everseen::Kind;
 use everseen::testing::LEAST_BUFFER;
+use everseen::{ForgetBy, Kind};
 
 use crate::support::numbers::Random;
 use crate::support::segments::Seen;
@@ -25,8 +25,8 @@ pub struct Setup {
     pub bulk: u64,
     /// The entries of a run that is kept apart.
     pub least_run: u64,
-    /// Whether it forgets, and time passes: less than a window, so that nothing is forgotten.
-    pub forgets: bool,
+    /// From when on the age of a key counts, in a store that forgets.
+    pub forgets: Option<ForgetBy>,
     /// What was seen of segments.
     pub seen: Arc<Seen>,
 }
@@ -57,7 +57,7 @@ impl Setup {
             faults: one_of(&[0, 0, 1]) == 1,
             bulk: 0,
             least_run: 8192,
-            forgets: false,
+            forgets: None,
             seen: Arc::default(),
         }
     }

@@ -179,11 +179,10 @@ impl Model {
             held += u64::from(found);
         }
         let passing = self.passing.check(store);
-        assert_eq!(
-            store.stats().unwrap().keys,
-            held + passing,
-            "the count of keys"
-        );
+        let (stats, there) = (store.stats().unwrap(), held + passing);
+        // With ages, what went may be counted until runs are merged.
+        let is_so = stats.keys == there || stats.forgetting.is_some() && stats.keys > there;
+        assert!(is_so, "the count of keys: {} of {there}", stats.keys);
         held
     }
 }

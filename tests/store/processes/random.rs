@@ -10,11 +10,12 @@ use everseen::{Kind, Store};
 use super::model::Model;
 use super::parent::{CLOSED, Process, names};
 use super::task::{Task, Told, Work};
+use crate::support::ages::BEGIN;
 use crate::support::numbers::Random;
 use crate::support::segments::count;
 use crate::support::unsynced::Unsynced;
 
-/// Kills of all six tests here together, unless this variable says how many.
+/// Kills of all eight tests here together, unless this variable says how many.
 const KILLS: u64 = 40;
 const VARIABLE: &str = "EVERSEEN_KILLS";
 const CHILDREN: usize = 4;
@@ -88,6 +89,9 @@ impl Rig {
         self.task.synced = self.random.below(16) == 0;
         self.task.buffer = LEAST_BUFFER << (self.random.below(8) / 6);
         self.task.follows = self.random.below(2) == 0;
+        // Some begin before the others' step.
+        let steps = (self.started + self.random.below(8)).min(240);
+        self.task.clock = self.task.clock.map(|step| step.max(BEGIN + steps));
         let task = Task {
             work,
             slot,
@@ -310,8 +314,8 @@ fn variable(name: &str) -> Option<u64> {
     value.map(|value| value.parse().unwrap())
 }
 
-fn kill_often(kind: Kind, transactional: bool) {
-    let kills = variable(VARIABLE).unwrap_or(KILLS).div_ceil(6);
+fn kill_often(kind: Kind, transactional: bool, forgets: bool) {
+    let kills = variable(VARIABLE).unwrap_or(KILLS).div_ceil(8);
     let seed = variable("EVERSEEN_SEED").unwrap_or(1);
     let begun = Instant::now();
     let mut all = Counts::default();
@@ -325,13 +329,16 @@ fn kill_often(kind: Kind, transactional: bool) {
                 Kind::Fingerprint => 1 << 32,
                 _ => 0,
             };
-        println!("{kind}, transactional {transactional}, seed {seed}, store {stores}");
+        println!(
+            "{kind}, transactional {transactional}, forgets {forgets}, seed {seed}, store {stores}"
+        );
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("store");
         let mut rig = Rig::new(
             Task::new(kind, transactional, KEYS, &path),
             Random::new(own),
         );
+        rig.task.clock = forgets.then_some(BEGIN);
         if kind == Kind::Fingerprint {
             rig.model.passing.watch(KEYS);
         }
@@ -360,37 +367,47 @@ fn kill_often(kind: Kind, transactional: bool) {
         all.before_open += rig.counts.before_open;
     }
     eprintln!(
-        "{kind}, transactional {transactional}, {stores} stores, {keys} keys, none lost, {:?}: {all:?}",
+        "{kind}, transactional {transactional}, forgets {forgets}, {stores} stores, {keys} keys, none lost, {:?}: {all:?}",
         begun.elapsed()
     );
 }
 
 #[test]
 fn random_kills_of_many_at_a_bloom_store() {
-    kill_often(Kind::Bloom, false);
+    kill_often(Kind::Bloom, false, false);
 }
 
 #[test]
 fn random_kills_of_many_at_a_transactional_bloom_store() {
-    kill_often(Kind::Bloom, true);
+    kill_often(Kind::Bloom, true, false);
 }
 
 #[test]
 fn random_kills_of_many_at_a_scalable_store() {
-    kill_often(Kind::Scalable, false);
+    kill_often(Kind::Scalable, false, false);
 }
 
 #[test]
 fn random_kills_of_many_at_a_transactional_scalable_store() {
-    kill_often(Kind::Scalable, true);
+    kill_often(Kind::Scalable, true, false);
 }
 
 #[test]
 fn random_kills_of_many_at_a_store_of_fingerprints() {
-    kill_often(Kind::Fingerprint, false);
+    kill_often(Kind::Fingerprint, false, false);
 }
 
 #[test]
 fn random_kills_of_many_at_a_transactional_store_of_fingerprints() {
-    kill_often(Kind::Fingerprint, true);
+    kill_often(Kind::Fingerprint, true, false);
+}
+
+#[test]
+fn random_kills_of_many_at_a_store_that_forgets() {
+    kill_often(Kind::Fingerprint, false, true);
+}
+
+#[test]
+fn random_kills_of_many_at_a_transactional_store_that_forgets() {
+    kill_often(Kind::Fingerprint, true, true);
 }

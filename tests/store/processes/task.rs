@@ -8,6 +8,8 @@ use std::time::Duration;
 use everseen::Kind;
 use everseen::testing::{LEAST_BUFFER, Options};
 
+use crate::support::ages::{STEP, within};
+
 /// Where a child finds its task.
 pub const VARIABLE: &str = "EVERSEEN_PROCESS_TASK";
 
@@ -50,6 +52,8 @@ pub struct Task {
     pub buffer: u64,
     /// Whether buffers may grow from there with the filter.
     pub follows: bool,
+    /// The step in which it begins, in a store that forgets: less than a window of 250 passes, so nothing is forgotten.
+    pub clock: Option<u64>,
     pub work: Work,
     pub seed: u64,
     /// Keys are numbers below this.
@@ -71,6 +75,7 @@ impl Task {
             exclusive: false,
             buffer: LEAST_BUFFER,
             follows: false,
+            clock: None,
             work: Work::All,
             seed: 1,
             keys,
@@ -95,7 +100,7 @@ impl Task {
             Some((Counted::Halt, stop)) => ("halt", stop),
         };
         format!(
-            "{} {} {} {} {} {} {} {work} {count} {} {} {} {counted} {stop} {}",
+            "{} {} {} {} {} {} {} {} {work} {count} {} {} {} {counted} {stop} {}",
             self.kind,
             self.transactional,
             self.background,
@@ -103,6 +108,7 @@ impl Task {
             self.exclusive,
             self.buffer,
             self.follows,
+            self.clock.unwrap_or(0),
             self.seed,
             self.keys,
             self.slot,
@@ -111,13 +117,14 @@ impl Task {
     }
 
     pub fn decode(text: &str) -> Self {
-        let mut fields = text.splitn(15, ' ');
+        let mut fields = text.splitn(16, ' ');
         let mut next = || fields.next().unwrap();
         let kind = next().parse().unwrap();
         let [transactional, background, synced, exclusive] =
             std::array::from_fn(|_| next().parse().unwrap());
         let buffer = next().parse().unwrap();
         let follows = next().parse().unwrap();
+        let clock = Some(next().parse().unwrap());
         let (work, count) = (next(), next().parse().unwrap());
         let [seed, keys, slot] = std::array::from_fn(|_| next().parse::<u64>().unwrap());
         let (counted, stop) = (next(), next().parse().unwrap());
@@ -129,6 +136,7 @@ impl Task {
             exclusive,
             buffer,
             follows,
+            clock: clock.filter(|step| *step > 0),
             work: match work {
                 "random" => Work::Random(count),
                 "all" => Work::All,
@@ -160,10 +168,22 @@ impl Task {
             true => Options::new().buffer_between(self.buffer, 64 * self.buffer),
             false => Options::new().buffer(self.buffer),
         };
+        let options = match self.clock {
+            Some(step) => options
+                .forget_after(STEP * 250)
+                .forget_steps(250)
+                .clock(within(step)),
+            None => options,
+        };
         options
             .kind(self.kind)
             .capacity(capacity)
-            .fpr(if self.keys > 1 << 15 { 1e-12 } else { 1e-9 })
+            .fpr(match self.clock {
+                // Ages take bits.
+                Some(_) => 1e-11,
+                None if self.keys > 1 << 15 => 1e-12,
+                None => 1e-9,
+            })
             .seed([7; 32])
             .segment_pages(2)
             .step_segments(2)
