@@ -3,17 +3,19 @@
 use everseen::testing::{Appending, Options};
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use everseen::hash::HashedKey;
 use everseen::testing::storage;
 use everseen::{Kind, Store};
 
+use super::ages::Ages;
 use super::stopping::{Halt, Stopping};
 use super::task::{
     MOST_NEW, MOST_WORKERS, Pipe, Task, Told, VARIABLE, Work, key_of, numbers_of, tag,
 };
+use crate::support::ages::within;
 use crate::support::numbers::Random;
 use crate::support::segments::Guard;
 use crate::support::unsynced::Unsynced;
@@ -34,6 +36,7 @@ fn work() {
     let pipe = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let pipe = Arc::new(Pipe::new(File::from(pipe)));
     let halt = Arc::new(Halt::default());
+    let clock = RwLock::new(task.clock);
     let options = task.options().storage(match task.stop {
         Some(stop) => {
             let disk = Guard::new(Unsynced::new());
@@ -46,7 +49,7 @@ fn work() {
     let store = options.open_or_create(&task.path).unwrap();
     pipe.tell(Told::Opened);
     match task.work {
-        Work::Random if task.workers > 1 => many(&task, &pipe, &store),
+        Work::Random if task.workers > 1 => many(&task, &pipe, &store, &clock),
         _ => {
             let mut worker = Worker {
                 task: &task,
@@ -55,6 +58,8 @@ fn work() {
                 next: task.next[0],
                 gone: task.gone[0],
                 committed: (task.next[0], task.gone[0]),
+                ages: task.ages[0].clone(),
+                clock: &clock,
                 random: Random::new(task.seed),
             };
             match task.work {
@@ -67,7 +72,7 @@ fn work() {
 }
 
 /// Several threads that insert, and one that looks.
-fn many(task: &Task, pipe: &Pipe, store: &Store) {
+fn many(task: &Task, pipe: &Pipe, store: &Store, clock: &RwLock<u64>) {
     std::thread::scope(|scope| {
         for worker in 0..task.workers {
             scope.spawn(move || {
@@ -78,6 +83,8 @@ fn many(task: &Task, pipe: &Pipe, store: &Store) {
                     next: task.next[worker],
                     gone: task.gone[worker],
                     committed: (0, 0),
+                    ages: task.ages[worker].clone(),
+                    clock,
                     random: Random::new(task.seed ^ worker as u64),
                 };
                 loop {
@@ -151,10 +158,14 @@ struct Worker<'a> {
     gone: u64,
     /// In a transactional store, the same two when they were last committed.
     committed: (u64, u64),
+    /// In which step each key came, in a store that forgets; in a transactional one, of those that are committed.
+    ages: Ages,
+    /// Which step it is. It does not end while a key comes.
+    clock: &'a RwLock<u64>,
     random: Random,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     fn at_random(&mut self, mut store: Store, options: &Options) {
         self.check_start(&store);
         loop {
@@ -185,10 +196,12 @@ impl Worker<'_> {
 
     fn much(&mut self, store: &Store) {
         self.insert(store, 350);
+        self.pass(store, 1);
         self.insert(store, 350);
         self.commit(store);
         for batch in 0..5 {
             self.insert(store, 650);
+            self.pass(store, 2);
             if batch % 2 == 1 {
                 self.commit(store);
             }
@@ -196,6 +209,8 @@ impl Worker<'_> {
         self.remove(store, 500);
         self.commit(store);
         self.remove(store, 150);
+        // The first keys that are left are forgotten then.
+        self.pass(store, 8);
         self.checkpoint(store);
         self.remove(store, 100);
         self.insert(store, 300);
@@ -206,6 +221,7 @@ impl Worker<'_> {
     fn short(&mut self, store: &Store) {
         self.check_start(store);
         self.insert(store, 20);
+        self.pass(store, 2);
         self.commit(store);
         self.insert(store, 20);
         store.close().unwrap();
@@ -214,12 +230,37 @@ impl Worker<'_> {
     fn check_start(&self, store: &Store) {
         if self.task.transactional {
             let last = store.last_commit("default").unwrap();
-            let numbers = numbers_of(last.as_ref());
-            assert_eq!(numbers, (self.next, self.gone), "the last commit's tag");
+            let (next, gone) = numbers_of(last.as_ref());
+            assert_eq!(next, self.next, "the last commit's tag");
+            let is_so = gone == self.gone || self.task.forgets && gone < self.gone;
+            assert!(is_so, "the last commit's tag: {gone} of {}", self.gone);
         }
     }
 
+    /// Steps pass, and keys are forgotten, in a store that forgets.
+    fn pass(&self, store: &Store, steps: u64) {
+        if self.task.forgets {
+            let mut clock = self.clock.write().unwrap();
+            *clock += steps;
+            self.pipe.tell(Told::Passing { step: *clock });
+            store.advance_to(within(*clock)).unwrap();
+        }
+    }
+
+    /// Begins to change something, and takes note of what is forgotten. The step lasts for as long as that is held.
+    fn begin(&mut self) -> RwLockReadGuard<'a, u64> {
+        let now = self.clock.read().unwrap();
+        self.gone = self.ages.forgotten(*now).max(self.gone);
+        now
+    }
+
     fn anything(&mut self, store: &Store) {
+        if self.task.forgets && self.random.below(12) == 0 {
+            // Now and then a window.
+            let most = [2, 20][usize::from(self.random.below(16) == 0)];
+            let steps = 1 + self.random.below(most);
+            self.pass(store, steps);
+        }
         match self.random.below(64) {
             0 => self.checkpoint(store),
             1..8 => self.commit(store),
@@ -245,6 +286,7 @@ impl Worker<'_> {
         let limit = self.task.limit() / self.task.workers as u64;
         let count = count.min(MOST_NEW).min(limit.saturating_sub(self.next));
         self.spare_quota(store, count);
+        let now = self.begin();
         let mut batch = Vec::new();
         let mut expected = Vec::new();
         for index in self.next..self.next + count {
@@ -262,6 +304,9 @@ impl Worker<'_> {
         };
         assert!(verdicts == expected, "an old key was new, or a new one old");
         self.next += count;
+        if !self.task.transactional {
+            self.ages.add(self.next, *now);
+        }
         self.pipe.tell(Told::Inserted {
             worker: self.worker,
             next: self.next,
@@ -281,10 +326,15 @@ impl Worker<'_> {
         if self.task.kind != Kind::Fingerprint {
             return;
         }
-        let count = count.min(self.next - self.gone);
-        for first in (0..count).step_by(MOST_NEW as usize) {
-            let some = MOST_NEW.min(count - first);
-            self.spare_quota(store, some);
+        let mut rest = count.min(self.next - self.gone);
+        while rest > 0 {
+            self.spare_quota(store, MOST_NEW.min(rest));
+            let _now = self.begin();
+            // Some may be forgotten by now.
+            let some = MOST_NEW.min(rest).min(self.next - self.gone);
+            if some == 0 {
+                break;
+            }
             let batch: Vec<_> = (self.gone..self.gone + some)
                 .map(|index| store.hasher().mix(key_of(self.worker, index)))
                 .map(HashedKey::from_bits)
@@ -293,6 +343,7 @@ impl Worker<'_> {
             store.remove_into(&batch, &mut removed).unwrap();
             assert!(removed.iter().all(|removed| *removed), "a key was gone");
             self.gone += some;
+            rest -= some;
             self.pipe.tell(Told::Removed {
                 worker: self.worker,
                 gone: self.gone,
@@ -301,6 +352,7 @@ impl Worker<'_> {
     }
 
     fn commit(&mut self, store: &Store) {
+        let now = self.begin();
         let (next, gone) = (self.next, self.gone);
         self.pipe.tell(Told::Committing { next, gone });
         let sequence = if self.task.transactional {
@@ -310,6 +362,9 @@ impl Worker<'_> {
         };
         self.committed = (next, gone);
         let sequence = sequence.unwrap();
+        if self.task.transactional {
+            self.ages.add(next, *now);
+        }
         self.pipe.tell(Told::Committed { sequence });
     }
 
@@ -325,6 +380,11 @@ impl Worker<'_> {
         if self.task.transactional {
             (self.next, self.gone) = self.committed;
         }
+        let now = *self.begin();
+        let options = match self.task.forgets {
+            true => options.clone().clock(within(now)),
+            false => options.clone(),
+        };
         let store = options.open(&self.task.path).unwrap();
         self.check_start(&store);
         self.pipe.tell(Told::Done);

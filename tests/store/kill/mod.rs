@@ -10,6 +10,7 @@
 //! A kill leaves the page cache alone. What a power cut would lose is another rig's business.
 #![cfg(unix)]
 
+mod ages;
 mod child;
 mod parent;
 mod random;

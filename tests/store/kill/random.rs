@@ -5,6 +5,7 @@ use everseen::Kind;
 use super::parent::{Moment, run, with_stores};
 use super::survivor::Ledger;
 use super::task::{MOST_WORKERS, Task, Told, Work, key_of, tag};
+use crate::support::ages::BEGIN;
 use crate::support::numbers::Random;
 use crate::support::segments::count;
 
@@ -69,11 +70,13 @@ fn kill_often(kind: Kind, transactional: bool, forgets: bool) {
     let (mut keys, mut stores, mut while_opening, mut segments) = (0, 0, 0, 0);
     while killed < kills {
         let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::begin();
         let mut task = Task {
             kind,
             transactional,
             forgets,
+            clock: BEGIN,
+            ages: Default::default(),
             background: false,
             synced: false,
             workers: 1,
@@ -106,7 +109,7 @@ fn kill_often(kind: Kind, transactional: bool, forgets: bool) {
                 "kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}"
             );
             let held = with_stores(|| ledger.look(&task, buffer, keep));
-            (task.next, task.gone) = (held.next, held.gone);
+            ledger.hand_on(&mut task, held);
             killed += 1;
             if task.path.exists() {
                 segments = segments.max(count(&task.path));

@@ -6,6 +6,7 @@ use everseen::Kind;
 use super::parent::{Moment, run, with_stores};
 use super::survivor::{Ledger, copy_of};
 use super::task::{MOST_WORKERS, Task, Work};
+use crate::support::ages::BEGIN;
 use crate::support::segments::count;
 use crate::support::share::{Share, all_or};
 
@@ -58,11 +59,13 @@ fn kill_stepwise(stores: Stores, strides: (usize, usize), mut share: Share) {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::begin();
         let mut task = Task {
             kind,
             transactional,
             forgets,
+            clock: BEGIN,
+            ages: Default::default(),
             background: false,
             synced: false,
             workers: 1,
@@ -78,7 +81,7 @@ fn kill_stepwise(stores: Stores, strides: (usize, usize), mut share: Share) {
         let due = steps.is_multiple_of(strides.0);
         steps += 1;
         let held = with_stores(|| ledger.look(&task, everseen::testing::LEAST_BUFFER, due));
-        (task.next, task.gone) = (held.next, held.gone);
+        ledger.hand_on(&mut task, held);
         if !killed {
             assert!(kind != Kind::Fingerprint || count(&task.path) > 1);
             break;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use everseen::Store;
 use everseen::testing::Options;
 
+use super::ages::Ages;
 use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of, numbers_of};
+use crate::support::ages::BEGIN;
 use crate::support::unsynced::Unsynced;
 
 /// How far behind the last key to look for keys that must not be there.
@@ -27,6 +29,11 @@ pub struct Ledger {
     gone: [u64; MOST_WORKERS],
     /// The number of the last commit.
     sequence: u64,
+    /// The keys and removals that it covers.
+    covered: (u64, u64),
+    /// In which step the certain keys of each worker came, in a store that forgets, and which step it is.
+    ages: [Ages; MOST_WORKERS],
+    clock: u64,
     /// A commit that may or may not count, and how many keys it covers, and removals.
     committing: Option<(u64, u64)>,
     /// Whether anything can have been inserted since.
@@ -34,6 +41,20 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// That of a store that is yet to be made.
+    pub fn begin() -> Self {
+        Self {
+            clock: BEGIN,
+            ..Self::default()
+        }
+    }
+
+    /// Lets the next child know what the store has.
+    pub fn hand_on(&self, task: &mut Task, held: Held) {
+        (task.next, task.gone) = (held.next, held.gone);
+        (task.clock, task.ages) = (self.clock, self.ages.clone());
+    }
+
     /// Takes in what a child told.
     pub fn note(&mut self, told: Told, transactional: bool) {
         match told {
@@ -41,6 +62,7 @@ impl Ledger {
             Told::Inserted { worker, next } | Told::Seen { worker, next } => {
                 if !transactional {
                     self.certain[worker] = self.certain[worker].max(next);
+                    self.ages[worker].add(next, self.clock);
                 }
             }
             Told::Removed { worker, gone } => {
@@ -55,8 +77,11 @@ impl Ledger {
                     && transactional
                 {
                     (self.certain[0], self.gone[0]) = covered;
+                    self.covered = covered;
+                    self.ages[0].add(covered.0, self.clock);
                 }
             }
+            Told::Passing { step } => self.clock = step,
             Told::Starting | Told::Done | Told::Stopped => {}
         }
     }
@@ -81,8 +106,7 @@ impl Ledger {
             if self.committing == Some(tag) {
                 assert!((self.sequence..=self.sequence + 1).contains(&sequence));
             } else {
-                let certain = (self.certain[0], self.gone[0]);
-                assert_eq!((tag, sequence), (certain, self.sequence));
+                assert_eq!((tag, sequence), (self.covered, self.sequence));
             }
             (held[0], gone[0]) = tag;
         }
@@ -99,6 +123,7 @@ impl Ledger {
             let found = store.contains_batch(&hashes).unwrap();
             let absent = found[..*held as usize].iter().take_while(|found| !**found);
             let absent = absent.count() as u64;
+            *gone = self.ages[worker].forgotten(self.clock).max(*gone);
             assert!(
                 (*gone..=*gone + more).contains(&absent),
                 "{absent} keys of worker {worker} are removed, of {gone}"
@@ -128,16 +153,31 @@ impl Ledger {
             store.stats().unwrap().keys,
             held.iter().sum::<u64>() - gone.iter().sum::<u64>(),
         );
-        // With ages, what went may be counted until runs are merged.
-        let is_so = told == there || task.forgets && told > there;
+        // With ages, what went may be counted until runs are merged. A remove whose key was forgotten before the commit counts
+        // until the next checkpoint.
+        let is_so = told == there || task.forgets && (told > there || task.transactional);
         assert!(is_so, "the count of keys: {told} of {there}");
         Held { next: held, gone }
+    }
+
+    /// Holds the ages of what is there against the ledger. What nobody had heard of came last.
+    fn check_ages(&self, reader: &Store, task: &Task, held: &Held) {
+        for worker in (0..task.workers).filter(|_| task.forgets) {
+            let mut ages = self.ages[worker].clone();
+            ages.add(held.next[worker], self.clock);
+            let there = held.gone[worker]..held.next[worker];
+            ages.check(reader, worker, there, self.clock);
+        }
     }
 
     /// Looks at what a kill left, all ways there are, and begins anew from there.
     ///
     /// With `keep` the looking happens on a copy, and the next child finds what the kill left.
     pub fn look(&mut self, task: &Task, buffer: u64, keep: bool) -> Held {
+        let task = &Task {
+            clock: self.clock,
+            ..task.clone()
+        };
         if !task.path.exists() {
             assert!(!self.opened, "the whole store is gone");
             return Held {
@@ -151,8 +191,11 @@ impl Ledger {
             None => &task.path,
         };
         // The most that a log can hold fits into this.
-        let reader = Options::new().buffer(1 << 20);
-        let read = self.check(&reader.open_read_only(path).unwrap(), task);
+        let reader = task.aged(Options::new().buffer(1 << 20));
+        let store = reader.open_read_only(path).unwrap();
+        let read = self.check(&store, task);
+        self.check_ages(&store, task, &read);
+        drop(store);
         let writer = task.options().buffer(buffer).storage(Unsynced::new());
         let store = writer.open(path).unwrap();
         let held = self.check(&store, task);
@@ -175,10 +218,22 @@ impl Ledger {
         let store = reader.open_read_only(path).unwrap();
         assert_eq!(self.check(&store, task), held, "after closing");
         assert!(store.verify().unwrap().is_ok());
+        let covered = match task.transactional {
+            true => numbers_of(store.last_commit("default").unwrap().as_ref()),
+            false => self.covered,
+        };
+        self.check_ages(&store, task, &held);
+        let mut ages = self.ages.clone();
+        for (ages, next) in ages.iter_mut().zip(held.next) {
+            ages.add(next, self.clock);
+        }
         *self = Self {
             certain: held.next,
             gone: held.gone,
             sequence,
+            covered,
+            ages,
+            clock: self.clock,
             committing: None,
             opened: false,
         };

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, UNIX_EPOCH};
 
 use everseen::testing::Options;
 use everseen::{Commit, Kind};
 
+use super::ages::Ages;
+use crate::support::ages::{WINDOW, within};
 use crate::support::forge::u64_at;
 use crate::support::numbers::key;
 
@@ -16,10 +17,6 @@ pub const VARIABLE: &str = "EVERSEEN_KILL_TASK";
 
 /// Most new keys of one batch.
 pub const MOST_NEW: u64 = 1024;
-
-/// When a store with ages is made, and how long a step of these is.
-const BEGIN: Duration = Duration::from_secs(1_700_000_000);
-const STEP: Duration = Duration::from_secs(4 * 365 * 86_400);
 
 /// Threads that insert at most; each has keys of its own.
 pub const MOST_WORKERS: usize = 2;
@@ -40,8 +37,11 @@ pub enum Work {
 pub struct Task {
     pub kind: Kind,
     pub transactional: bool,
-    /// Whether its keys have ages. None is forgotten.
+    /// Whether its keys have ages, and are forgotten as steps pass.
     pub forgets: bool,
+    /// In which step the child begins, and those in which the keys of each worker came.
+    pub clock: u64,
+    pub ages: [Ages; MOST_WORKERS],
     pub background: bool,
     /// Whether syncs are real.
     pub synced: bool,
@@ -69,8 +69,9 @@ impl Task {
             .map_or("never".to_owned(), |stop| stop.to_string());
         let [first, second] = self.next;
         let [gone, gone_too] = self.gone;
+        let [ages, ages_too] = self.ages.each_ref().map(Ages::encode);
         format!(
-            "{} {} {} {} {} {} {work} {} {first} {second} {gone} {gone_too} {stop} {}",
+            "{} {} {} {} {} {} {work} {} {first} {second} {gone} {gone_too} {stop} {} {ages} {ages_too} {}",
             self.kind,
             self.transactional,
             self.forgets,
@@ -78,12 +79,13 @@ impl Task {
             self.synced,
             self.workers,
             self.seed,
+            self.clock,
             self.path.to_str().unwrap(),
         )
     }
 
     pub fn decode(text: &str) -> Self {
-        let fields: Vec<_> = text.splitn(14, ' ').collect();
+        let fields: Vec<_> = text.splitn(17, ' ').collect();
         let [
             kind,
             transactional,
@@ -98,6 +100,9 @@ impl Task {
             gone,
             gone_too,
             stop,
+            clock,
+            ages,
+            ages_too,
             path,
         ] = fields[..]
         else {
@@ -118,6 +123,8 @@ impl Task {
             seed: seed.parse().unwrap(),
             next: [first.parse().unwrap(), second.parse().unwrap()],
             gone: [gone.parse().unwrap(), gone_too.parse().unwrap()],
+            clock: clock.parse().unwrap(),
+            ages: [ages, ages_too].map(Ages::decode),
             stop: (stop != "never").then(|| stop.parse().unwrap()),
             path: path.into(),
         }
@@ -163,15 +170,12 @@ impl Task {
             .background(self.background)
     }
 
-    /// Gives keys ages, and lets time go on with the keys: a step for each hundred or so, and fewer than a window has.
-    fn aged(&self, options: Options) -> Options {
-        if !self.forgets {
-            return options;
+    /// Gives keys ages.
+    pub fn aged(&self, options: Options) -> Options {
+        match self.forgets {
+            true => options.forget_after(WINDOW).clock(within(self.clock)),
+            false => options,
         }
-        let steps = self.next.iter().sum::<u64>() / (self.limit() / 200);
-        let clock = UNIX_EPOCH + BEGIN + STEP * steps as u32;
-        let options = options.forget_after(250 * STEP).forget_steps(250);
-        options.clock(clock)
     }
 }
 
@@ -224,6 +228,10 @@ pub enum Told {
     Committed {
         sequence: u64,
     },
+    /// This is about to be the step that it is, in a store that forgets.
+    Passing {
+        step: u64,
+    },
     /// Something else has returned.
     Done,
     /// It has come to where it was to stop.
@@ -248,6 +256,7 @@ impl Told {
             Told::Committed { sequence } => (6, 0, sequence),
             Told::Done => (7, 0, 0),
             Told::Stopped => (8, 0, 0),
+            Told::Passing { step } => (10, 0, step),
         };
         let mut bytes = [0; TOLD_BYTES];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
@@ -270,6 +279,7 @@ impl Told {
             6 => Told::Committed { sequence: next },
             7 => Told::Done,
             8 => Told::Stopped,
+            10 => Told::Passing { step: next },
             other => panic!("the child told {other}"),
         }
     }
