@@ -98,7 +98,7 @@ impl Store {
             .collect();
         hashes
             .chunks(BATCH)
-            .try_for_each(|part| writer.renew(part, |_| true))
+            .try_for_each(|part| writer.renew(part, None, |_| true))
     }
 
     /// Returns the store's own hasher, for callers that hash keys on a different thread from the one that inserts them.

@@ -225,7 +225,7 @@ impl<'s, T> Sieve<'s, T> {
             self.ahead = self.store.read(|engine| {
                 let reader = Reader::of(engine);
                 let says = |presence| reader.says_seen(presence);
-                reader.look_ahead(&SourceTail::all(&keys), Some(says))
+                reader.look_ahead_to_claim(&SourceTail::all(&keys), Some(says))
             })?;
             self.sweeps += 1;
             if !self.is_set {

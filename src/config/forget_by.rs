@@ -11,7 +11,8 @@ pub enum ForgetBy {
     #[default]
     First,
     /// The last insert or claim of it: a key that comes at least once in each window stays seen. For repeats that may go on for
-    /// any time, such as alerts. Look-ups don't count.
+    /// any time, such as alerts. Look-ups don't count. A batch that ends with an error may have left out some of the keys that it
+    /// calls seen: bring these again.
     Last,
 }
 

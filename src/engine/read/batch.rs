@@ -61,6 +61,25 @@ struct PartLookup<'a, C> {
     says: Option<C>,
 }
 
+/// What a walk finds out about the keys of a part.
+pub(crate) struct PartFound<'f> {
+    /// Which are present.
+    pub(crate) present: &'f mut [bool],
+    /// In a store that renews: the step in which the walk began, and of the keys that are present whether they are older than
+    /// that.
+    pub(crate) older: Option<(u64, &'f mut [Option<bool>])>,
+}
+
+impl<'f> PartFound<'f> {
+    /// For a walk that only asks which keys are present.
+    fn present(present: &'f mut [bool]) -> Self {
+        Self {
+            present,
+            older: None,
+        }
+    }
+}
+
 impl Reader<'_> {
     /// Sets `found` for each key of a part that a set has.
     pub(super) fn find_in_set(self, keys: &dyn HashSource, found: &mut [bool]) -> Result<()> {
@@ -83,7 +102,8 @@ impl Reader<'_> {
     fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
         let there = |presence| self.says_there(presence);
         for _ in 0..MAX_VIEW_ATTEMPTS {
-            match self.probe_part(keys, Some(there), found) {
+            let probed = self.probe_part(keys, Some(there), &mut PartFound::present(found));
+            match probed {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
                 // Without removals, what was found stays.
                 Ok(Ok(_)) if !self.views.cell.load().filter.has_removes() => {}
@@ -99,7 +119,8 @@ impl Reader<'_> {
     }
 
     /// Looks up the keys of a part and sets `found` for each that is present. `says` tells whether a key is present from
-    /// what the active buffer says of it; `None` skips that buffer. Returns what that proves about the other keys.
+    /// what the active buffer says of it; `None` skips that buffer. Returns what that proves about the other keys. Which are
+    /// older than the step is found in the same walk, since each page is at hand then.
     ///
     /// # Errors
     /// After the inner error `found` is meaningless.
@@ -107,11 +128,14 @@ impl Reader<'_> {
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
-        found: &mut [bool],
+        found: &mut PartFound<'_>,
     ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
-        assert_eq!(found.len(), keys.count());
+        assert_eq!(found.present.len(), keys.count());
         let view = Arc::clone(&*self.views.current()?);
         view.filter.expect_open()?;
+        if let Some((step, _)) = &mut found.older {
+            *step = view.this_step();
+        }
         let absent = AbsentSince::of(&view);
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
         let mut order = LookupOrder::of(keys, self.hints.residency.asks());
@@ -142,12 +166,12 @@ impl Reader<'_> {
             says,
         };
         // Between two walks, it would be forgotten which keys the buffers have removed.
-        let may_split = !filter.has_removes() && order.is_by_page();
+        let may_split = !filter.has_removes() && found.older.is_none() && order.is_by_page();
         let walked = if may_split && self.hints.residency.asks() {
             lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
                 // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
                 drop(view);
-                let some_found = found.contains(&true);
+                let some_found = found.present.contains(&true);
                 lookup.walk(Walk::Pages { some_found }, found)
             })
         } else {
@@ -159,7 +183,7 @@ impl Reader<'_> {
 
 impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
     /// Looks up all keys, batch by batch.
-    fn walk(&self, walk: Walk<'_>, found: &mut [bool]) -> Result<(), NeedsPointLookup> {
+    fn walk(&self, walk: Walk<'_>, found: &mut PartFound<'_>) -> Result<(), NeedsPointLookup> {
         let count = self.order.count();
         let file = &*self.reader.file.raw;
         let residency = &self.reader.hints.residency;
@@ -203,7 +227,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         &self,
         first: usize,
         state: &mut WalkState<'_>,
-        found: &mut [bool],
+        found: &mut PartFound<'_>,
     ) -> Result<(), NeedsPointLookup> {
         let (order, walk) = (self.order, state.walk);
         let residency = &self.reader.hints.residency;
@@ -225,7 +249,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
                 probe_buffers(view, hashes, self.says.as_ref(), &mut rest, there);
             }
             Walk::Pages { some_found: true } => {
-                rest.drop_if(|turn| found[order.place(first + turn)]);
+                rest.drop_if(|turn| found.present[order.place(first + turn)]);
             }
             // The places are all over memory: not to ask saves a fifth of a sweep's time.
             Walk::Pages { some_found: false } => {}
@@ -236,10 +260,37 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
                 .probe_many(&self.context, hashes, &mut rest, there)?;
             residency.note(asks, begun.elapsed(), hashes.len());
         }
-        for (turn, there) in (first..).zip(there) {
-            found[order.place(turn)] |= *there;
+        for (turn, there) in (first..).zip(&*there) {
+            found.present[order.place(turn)] |= *there;
+        }
+        if let (Some((step, older)), Walk::Both(view)) = (&mut found.older, walk) {
+            let recent = self.find_recent((view, *step), hashes, there)?;
+            for (turn, (there, recent)) in (first..).zip(there.iter().zip(recent)) {
+                older[order.place(turn)] = there.then_some(!recent);
+            }
         }
         Ok(())
+    }
+
+    /// Returns which of the keys that are there came in a step or later, or are an open transaction's.
+    fn find_recent(
+        &self,
+        (view, step): (&View, u64),
+        hashes: &[u64],
+        there: &[bool],
+    ) -> Result<[bool; BATCH], NeedsPointLookup> {
+        let mut recent = [false; BATCH];
+        let found = &mut recent[..hashes.len()];
+        let mut rest = SelectionVector::all(hashes.len());
+        rest.drop_if(|turn| !there[turn]);
+        let is_touched = |presence| (presence != Presence::Absent).then_some(true);
+        probe_buffers((view, step), hashes, Some(is_touched), &mut rest, found);
+        let context = BatchProbe {
+            since: step,
+            ..self.context
+        };
+        self.filter.probe_many(&context, hashes, &mut rest, found)?;
+        Ok(recent)
     }
 }
 

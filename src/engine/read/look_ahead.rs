@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::read::Reader;
-use crate::engine::read::batch::MAX_VIEW_ATTEMPTS;
+use crate::engine::read::batch::{MAX_VIEW_ATTEMPTS, PartFound};
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::probe_buffers;
@@ -26,9 +26,39 @@ pub(crate) struct LookAhead {
     /// How much of the log the active buffer had when it was searched; `None` if it was not. The buffer has an insert
     /// before this moves on, and this moves on before the insert returns.
     applied: Option<u64>,
+    older: Option<OlderKeys>,
+}
+
+/// Which keys of a look ahead are older than its step. It does not know that of keys that it did not find, be it because
+/// it skipped the active buffer.
+#[derive(Debug)]
+struct OlderKeys {
+    step: u64,
+    found: AbsentSince,
+    keys: Vec<Option<bool>>,
+}
+
+/// Those from one of them on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OlderFrom<'a> {
+    /// The step that they are older than.
+    pub(crate) step: u64,
+    /// When they were there.
+    pub(crate) found: AbsentSince,
+    pub(crate) keys: &'a [Option<bool>],
 }
 
 impl LookAhead {
+    /// Returns which keys from a place on are older than a step, if the look has asked for that.
+    pub(crate) fn older_from(&self, place: usize) -> Option<OlderFrom<'_>> {
+        let older = self.older.as_ref()?;
+        Some(OlderFrom {
+            step: older.step,
+            found: older.found,
+            keys: &older.keys[place - self.first..],
+        })
+    }
+
     /// Returns whether the keys from a place on were seen.
     pub(crate) fn seen_from(&self, place: usize) -> &[bool] {
         &self.seen[place - self.first..]
@@ -46,7 +76,16 @@ impl LookAhead {
         }
         debug_assert!(self.first <= self.fresh_from);
         let seen = |place: &usize| self.seen[place - self.first];
+        let older = self.older.as_ref().map(|older| OlderKeys {
+            step: older.step,
+            found: older.found,
+            keys: places
+                .iter()
+                .map(|place| older.keys[place - self.first])
+                .collect(),
+        });
         Some(Self {
+            older,
             first: 0,
             fresh_from: 0,
             absent: self.absent,
@@ -76,17 +115,41 @@ impl Reader<'_> {
         keys: &SourceTail<'_>,
         says: Option<C>,
     ) -> Result<Option<LookAhead>> {
+        self.look_ahead_for(keys, says, false)
+    }
+
+    /// The same for keys that are to be claimed. Where those that are seen are renewed, it finds out which are due.
+    pub(crate) fn look_ahead_to_claim<C: Fn(Presence) -> Option<bool>>(
+        self,
+        keys: &SourceTail<'_>,
+        says: Option<C>,
+    ) -> Result<Option<LookAhead>> {
+        self.look_ahead_for(keys, says, self.file.header.renews())
+    }
+
+    fn look_ahead_for<C: Fn(Presence) -> Option<bool>>(
+        self,
+        keys: &SourceTail<'_>,
+        says: Option<C>,
+        renews: bool,
+    ) -> Result<Option<LookAhead>> {
         if !self.can_look_ahead() {
             return Ok(None);
         }
         for _ in 0..MAX_VIEW_ATTEMPTS {
             let mut seen = vec![false; keys.count()];
+            let mut older = vec![None; if renews { keys.count() } else { 0 }];
+            let mut found = PartFound {
+                present: &mut seen,
+                older: renews.then_some((0, &mut older[..])),
+            };
             let before = Arc::clone(&*self.views.current()?);
             let applied = before.active.buffer.applied();
-            let probed = self.probe_part(keys, says.as_ref(), &mut seen)?;
+            let probed = self.probe_part(keys, says.as_ref(), &mut found)?;
             let Ok(absent) = probed else {
                 return Ok(None);
             };
+            let step = found.older.map(|(step, _)| step);
             // A carried removal may have shown again what it removes. The buffer that it was carried into has it too.
             if absent.still_holds(self.shared)
                 || !self.views.current()?.active.buffer.has_removals()
@@ -98,6 +161,11 @@ impl Reader<'_> {
                     absent,
                     seen,
                     applied: searched.then_some(applied),
+                    older: step.map(|step| OlderKeys {
+                        step,
+                        found: absent,
+                        keys: older,
+                    }),
                 }));
             }
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::engine::read::look_ahead::LookAhead;
+use crate::engine::read::look_ahead::{LookAhead, OlderFrom};
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::Freshness;
@@ -25,6 +25,7 @@ const LEAST_PRECHECKED_KEYS: usize = 64;
 struct BatchPrecheck<'a> {
     absent: AbsentSince,
     seen: &'a [bool],
+    older: Option<OlderFrom<'a>>,
 }
 
 impl Writer<'_> {
@@ -34,7 +35,7 @@ impl Writer<'_> {
         let mut verdict = [Verdict::Seen];
         let Some(absent) = self.reader().absent_since(hash)? else {
             self.check_seen(&[hash], &verdict);
-            self.renew(&[hash], |_| true)?;
+            self.renew(&[hash], None, |_| true)?;
             return Ok(Verdict::Seen);
         };
         let candidates = Candidates {
@@ -47,7 +48,7 @@ impl Writer<'_> {
         if let Err(stop) = self.lock()?.claim(candidates, &mut verdict) {
             return Err(*stop.error);
         }
-        self.renew(&[hash], |_| verdict[0] == Verdict::Seen)?;
+        self.renew(&[hash], None, |_| verdict[0] == Verdict::Seen)?;
         Ok(verdict[0])
     }
 
@@ -95,6 +96,7 @@ impl Writer<'_> {
             let checked = ahead.as_ref().map(|part| BatchPrecheck {
                 absent: part.absent,
                 seen: part.seen_from(at),
+                older: part.older_from(at),
             });
             let first = verdicts.len();
             if let Err(stop) = self.claim_batch(batch, checked, on_pending, verdicts) {
@@ -112,7 +114,8 @@ impl Writer<'_> {
     /// Looks up many keys together, before batches of them are claimed. Returns `None` if the look met a damaged page:
     /// each key is then looked up in its turn.
     pub(crate) fn look_ahead(&self, keys: &SourceTail<'_>) -> Result<Option<LookAhead>> {
-        self.reader().look_ahead(keys, self.active_search())
+        self.reader()
+            .look_ahead_to_claim(keys, self.active_search())
     }
 
     /// Brings a look ahead up to date for the keys from a place on. Where keys inserted since may be in the pages, looks
@@ -158,8 +161,9 @@ impl Writer<'_> {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Stop> {
         let first = verdicts.len();
+        let older = checked.as_ref().and_then(|checked| checked.older);
         let (absent, places, outcome) = match checked {
-            Some(BatchPrecheck { absent, seen }) => {
+            Some(BatchPrecheck { absent, seen, .. }) => {
                 let places = (0..batch.len()).filter(|place| !seen[*place]);
                 (absent, places.collect(), Ok(()))
             }
@@ -193,7 +197,7 @@ impl Writer<'_> {
             if let Err(stop) = claimed {
                 // The keys before it are done, and those that are seen are to be as old as this.
                 let is_seen = |place| verdicts[first + place] == Verdict::Seen;
-                let _ = self.renew(&batch[..stop.done], is_seen);
+                let _ = self.renew(&batch[..stop.done], older, is_seen);
                 return Err(stop);
             }
             on_pending.truncate(verdicts, first);
@@ -201,7 +205,7 @@ impl Writer<'_> {
         let verdicts = &verdicts[first..];
         self.check_seen(batch, verdicts);
         let is_seen = |place: usize| verdicts.get(place) == Some(&Verdict::Seen);
-        self.renew(batch, is_seen)
+        self.renew(batch, older, is_seen)
             .map_err(Stop::at(verdicts.len()))?;
         self.predict(batch.len(), verdicts);
         if on_pending.stops_after(verdicts) {

@@ -1,5 +1,6 @@
 //! Renewing keys that are seen, in a store that forgets each by when it last came.
 
+use crate::engine::read::look_ahead::OlderFrom;
 use crate::engine::view::lookup::{AbsentSince, Freshness};
 use crate::engine::write::Writer;
 use crate::engine::write::claim::{Candidates, Purpose};
@@ -19,8 +20,14 @@ struct Renewable {
 
 impl Writer<'_> {
     /// Renews those keys of a batch that are seen, at most [`BATCH`] of them: they are as old as this step from then on, in a
-    /// transactional store from the commit on. Does nothing in a store that keeps the age that a key had first.
-    pub(crate) fn renew(&self, batch: &[u64], is_seen: impl Fn(usize) -> bool) -> Result<()> {
+    /// transactional store from the commit on. Does nothing in a store that keeps the age that a key had first. `older` is what
+    /// a look ahead has found out of the batch.
+    pub(crate) fn renew(
+        &self,
+        batch: &[u64],
+        older: Option<OlderFrom<'_>>,
+        is_seen: impl Fn(usize) -> bool,
+    ) -> Result<()> {
         if !self.file.header.renews() {
             return Ok(());
         }
@@ -28,14 +35,32 @@ impl Writer<'_> {
         if seen.is_empty() {
             return Ok(());
         }
-        let Renewable { places, found } = self.find_renewable(batch, &seen)?;
-        if places.is_empty() {
+        let Some(older) = self.still_older(older)? else {
+            return self.renew_found(batch, self.find_renewable(batch, &seen)?);
+        };
+        let is_known = |at: &usize| older.keys[*at].is_some();
+        let (known, rest): (Vec<usize>, Vec<usize>) = seen.into_iter().partition(is_known);
+        let is_older = |at: &usize| older.keys[*at] == Some(true);
+        let found = Renewable {
+            places: known.into_iter().filter(is_older).collect(),
+            found: older.found,
+        };
+        self.renew_found(batch, found)?;
+        match rest.is_empty() {
+            true => Ok(()),
+            false => self.renew_found(batch, self.find_renewable(batch, &rest)?),
+        }
+    }
+
+    /// Renews keys that were found to be due.
+    fn renew_found(&self, batch: &[u64], found: Renewable) -> Result<()> {
+        if found.places.is_empty() {
             return Ok(());
         }
         let candidates = Candidates {
             batch,
-            places: &places,
-            absent: found,
+            places: &found.places,
+            absent: found.found,
             on_pending: OnPending::GoOn,
             purpose: Purpose::Renewal,
         };
@@ -43,6 +68,17 @@ impl Writer<'_> {
         let mut verdicts = [Verdict::Seen; BATCH];
         let renewed = self.lock()?.claim(candidates, &mut verdicts);
         renewed.map_err(|Stop { error, .. }| *error)
+    }
+
+    /// Returns what a look ahead has found, if no step has begun since, and no checkpoint has brought to the pages what is
+    /// younger. Pages that come from the disk are read once for it, in their order.
+    fn still_older<'a>(&self, older: Option<OlderFrom<'a>>) -> Result<Option<OlderFrom<'a>>> {
+        let Some(older) = older else {
+            return Ok(None);
+        };
+        let view = self.views.current()?;
+        let is_fresh = Freshness::of(older.found, &view) != Freshness::Checkpointed;
+        Ok((is_fresh && older.step == view.this_step()).then_some(older))
     }
 
     /// Finds those of a batch's keys that are there, but not of this step.
@@ -148,5 +184,61 @@ impl WriteGuard<'_> {
             Claim::NoRoom => Renewed::NoRoom,
             Claim::Settled | Claim::Open(_) | Claim::Removing(_) => Renewed::LeftAlone,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use super::*;
+    use crate::ForgetBy;
+    use crate::prefetch::hash_source::SourceTail;
+    use crate::testing::Options;
+
+    fn at(step: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_700_000_000 + 4 * step)
+    }
+
+    /// The slow twin looks for the keys of each batch by themselves. They lie in runs, a sealed and an active buffer, some
+    /// are forgotten, some removed and some were never there; many are of an earlier step.
+    #[test]
+    fn a_look_ahead_finds_what_is_to_be_renewed() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().forget_after(Duration::from_secs(60));
+        let options = options.forget_by(ForgetBy::Last).capacity(1_000_000);
+        let options = options.fpr(1e-9).background(false).least_run(64);
+        let options = options.segment_pages(2).clock(at(0));
+        let store = options.create(folder.path().join("store")).unwrap();
+        let key = |number: u64| store.hasher().key(&number.to_le_bytes());
+        let some = |numbers: std::ops::Range<u64>| numbers.map(key).collect::<Vec<_>>();
+        for round in 0..20_u64 {
+            store.advance_to(at(round)).unwrap();
+            let first = round * 700;
+            store.insert_batch(&some(first..first + 1000)).unwrap();
+            if round % 3 == 1 {
+                store.checkpoint().unwrap();
+            }
+            assert!(store.remove(key(first + 900)).unwrap());
+        }
+        let writer = Writer::of(&store.engine);
+        let keys: Vec<u64> = some(0..16_000).iter().map(|key| key.bits()).collect();
+        let look = writer.look_ahead(&SourceTail::all(&keys)).unwrap();
+        let look = look.unwrap();
+        let mut due = 0;
+        for first in (0..keys.len()).step_by(BATCH) {
+            let batch = &keys[first..keys.len().min(first + BATCH)];
+            let all: Vec<usize> = (0..batch.len()).collect();
+            let twin = writer.find_renewable(batch, &all).unwrap().places;
+            let older = writer.still_older(look.older_from(first)).unwrap().unwrap();
+            let is_older = |at: &usize| older.keys[*at] == Some(true);
+            let found: Vec<usize> = all.into_iter().filter(is_older).collect();
+            assert_eq!(found, twin, "from {first} on");
+            due += found.len();
+        }
+        assert!(due > 5000 && due < 13_000, "{due}");
+        // Of the next step, it knows nothing.
+        store.advance_to(at(20)).unwrap();
+        assert!(writer.still_older(look.older_from(0)).unwrap().is_none());
     }
 }
