@@ -1,4 +1,6 @@
-//! Random operations of several handles under a simulated clock, held against an exact model.
+//! Random operations of several handles under a simulated clock, held against an exact model: inserts, claims, look-ups,
+//! removals, commits, checkpoints, handles that are closed or dropped, kills of all of them, and clocks that jump ahead and
+//! back. The long run is `EVERSEEN_OPERATIONS=1000000 cargo test --release --test store -- --nocapture forgetting::model`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use tempfile::TempDir;
 use super::{STEP, STEPS, at, forgetting};
 use crate::support::files::{image, place};
 use crate::support::numbers::{Random, key};
+use crate::support::share::all_or;
 
 /// Keys that are asked for.
 const KEYS: u64 = 3000;
@@ -171,12 +174,8 @@ impl World {
                 self.model.commit(handle);
             }
             88..93 => self.checkpoint(handle),
-            93..96 => {
-                // Closing drops what is not committed.
-                self.handles[handle].close().unwrap();
-                self.model.abort(handle);
-                self.handles[handle] = self.options().open(&self.path).unwrap();
-            }
+            93..95 => self.replace(handle),
+            95..96 => self.glance(),
             96..98 => self.close_all(),
             // A copy of what a thread is writing meanwhile would be none that a kill leaves.
             98..100 if !self.kind.background => self.kill_all(),
@@ -253,6 +252,45 @@ impl World {
         }
     }
 
+    /// Opens a handle in place of another one. Neither closing nor dropping it commits.
+    fn replace(&mut self, handle: usize) {
+        let behind = match self.kind.handles {
+            // The others know what time it is, whatever the clock of this one shows.
+            2.. => self.random.below(2) * self.random.below(3 * STEPS * STEP),
+            _ => 0,
+        };
+        if self.random.below(2) == 0 {
+            self.handles[handle].close().unwrap();
+        }
+        self.model.abort(handle);
+        let mut handles = std::mem::take(&mut self.handles);
+        drop(handles.remove(handle));
+        let options = self.options().clock(at(self.model.clock - behind));
+        handles.insert(handle, options.open(&self.path).unwrap());
+        self.handles = handles;
+    }
+
+    /// One that only reads keeps its time to itself.
+    fn glance(&mut self) {
+        if self.kind.handles == 1 {
+            // The store is another's alone.
+            return;
+        }
+        let ahead = self.random.below(3 * STEPS * STEP);
+        let clock = self.model.clock + self.random.below(2) * ahead;
+        let reader = forgetting(clock).open_read_only(&self.path).unwrap();
+        let numbers = self.numbers(200);
+        let keys: Vec<u64> = numbers.iter().map(|number| key(*number)).collect();
+        for (number, found) in numbers.iter().zip(reader.contains_batch(&keys).unwrap()) {
+            let model = &self.model;
+            let step = model.accepted.get(number);
+            let is_remembered = step.is_some_and(|step| step + STEPS >= clock / STEP);
+            let is_open = model.claimed.contains_key(number) || model.renewed.contains_key(number);
+            let expected = is_remembered || is_open;
+            assert_eq!(found, expected, "key {number} by a reader");
+        }
+    }
+
     /// After a checkpoint the pages have what is remembered, and nothing else. Runs may have it twice.
     fn checkpoint(&mut self, handle: usize) {
         let is_full = self.random.below(3) == 0;
@@ -271,12 +309,40 @@ impl World {
     }
 
     fn close_all(&mut self) {
+        let is_behind = self.random.below(4) == 0;
+        if is_behind {
+            self.record_time();
+        }
         for (number, handle) in std::mem::take(&mut self.handles).iter().enumerate() {
             handle.close().unwrap();
             self.model.abort(number);
         }
-        self.pause();
+        match is_behind {
+            true => self.open_behind(),
+            false => {
+                self.pause();
+                self.open_all();
+            }
+        }
+    }
+
+    /// Accepts a key that nothing else asks for, so that the store knows the time without any handle.
+    fn record_time(&mut self) {
+        let number = KEYS + self.random.below(1 << 40);
+        assert!(self.handles[0].insert(key(number)).unwrap());
+        self.model.claim(number, 0, self.kind.transactional);
+        if self.kind.transactional {
+            self.handles[0].commit().unwrap();
+            self.model.commit(0);
+        }
+    }
+
+    /// Opens all handles with a clock that is behind.
+    fn open_behind(&mut self) {
+        let clock = self.model.clock;
+        self.model.clock -= self.random.below(3 * STEPS * STEP);
         self.open_all();
+        self.model.clock = clock;
     }
 
     /// Goes on with what `kill -9` of all handles leaves.
@@ -299,7 +365,8 @@ impl World {
     }
 }
 
-fn run(seed: u64, kind: Way, steps: u64) {
+/// Returns how much time has passed.
+fn run(seed: u64, kind: Way, steps: u64) -> u64 {
     println!("seed {seed}, {kind:?}");
     let mut world = World::new(seed, kind);
     for _ in 0..steps {
@@ -308,13 +375,18 @@ fn run(seed: u64, kind: Way, steps: u64) {
     for handle in &world.handles {
         assert!(handle.verify().unwrap().is_ok());
     }
+    world.model.clock - BEGIN
 }
 
-/// Some runs of each way to use a store; with EVERSEEN_ALL=1, more. EVERSEEN_SEED begins elsewhere.
+/// Some runs of each way to use a store; with EVERSEEN_ALL=1, more, and with EVERSEEN_OPERATIONS so many operations of both
+/// tests. EVERSEEN_SEED begins elsewhere.
 fn run_all(transactional: bool) {
-    let all = std::env::var("EVERSEEN_ALL").is_ok_and(|value| value == "1");
-    let (seeds, steps) = if all { (6, 3000) } else { (2, 1200) };
+    let (mut seeds, steps) = all_or((6, 3000), (2, 1200));
+    if let Ok(operations) = std::env::var("EVERSEEN_OPERATIONS") {
+        seeds = operations.parse::<u64>().unwrap().div_ceil(2 * 4 * steps);
+    }
     let begin = std::env::var("EVERSEEN_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let (mut operations, mut passed) = (0, 0);
     for (handles, background) in [(3, false), (3, true), (1, false), (1, true)] {
         for seed in begin..begin + seeds {
             let kind = Way {
@@ -327,9 +399,13 @@ fn run_all(transactional: bool) {
                     _ => ForgetBy::Last,
                 },
             };
-            run(seed, kind, steps);
+            passed += run(seed, kind, steps);
+            operations += steps;
         }
     }
+    let windows = passed / (STEPS * STEP);
+    println!("{operations} operations in {windows} windows");
+    assert!(windows > operations / 100, "{windows} windows are few");
 }
 
 #[test]
