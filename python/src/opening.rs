@@ -25,6 +25,14 @@ const LASTING: [&str; 7] = [
     "follow",
 ];
 
+/// The arguments of `_reopen`, in Python.
+pub(crate) type Reopening<'py> = (
+    Py<PyAny>,
+    &'static str,
+    Bound<'py, PyDict>,
+    Option<SystemTime>,
+);
+
 /// What `open` is to do, as the modes of Python's own `open` say it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -59,8 +67,10 @@ pub(crate) struct Opening {
     pub(crate) writer: String,
     mode: Mode,
     options: StoreOptions,
-    /// The latest time that the caller has told, if `at` was given: where the handle that replaces this one goes on.
-    at: Mutex<Option<SystemTime>>,
+    /// The latest time that the caller has told: where the handle that replaces this one goes on.
+    told: Mutex<Option<SystemTime>>,
+    /// Whether `at` was given, so that time stands still in between.
+    stands_still: bool,
     /// The lasting options, as they were given.
     given: Py<PyDict>,
 }
@@ -87,7 +97,8 @@ impl Opening {
             writer,
             mode: Mode::of(mode)?,
             options: StoreOptions::of(given)?,
-            at: Mutex::new(at),
+            told: Mutex::new(at),
+            stands_still: at.is_some(),
             given: lasting.unbind(),
         })
     }
@@ -120,7 +131,7 @@ impl Opening {
     /// Tells a store that was opened the time that was asked for, and warns if it is later there. `is_again` spares the
     /// warning where another process goes on with a handle: time may have gone on, too.
     pub(crate) fn tell_time(&self, py: Python<'_>, store: &Store, is_again: bool) -> PyResult<()> {
-        let Some(at) = self.at() else {
+        let Some(at) = self.told() else {
             return Ok(());
         };
         store.advance_to(at).or_raise(py)?;
@@ -141,12 +152,22 @@ impl Opening {
 
     /// Notes that the caller has gone on to a time.
     pub(crate) fn advance_to(&self, time: SystemTime) {
-        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        *at = at.map(|told| told.max(time));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = Some(told.map_or(time, |before| before.max(time)));
     }
 
+    fn told(&self) -> Option<SystemTime> {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time at which another handle stands still.
     fn at(&self) -> Option<SystemTime> {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told().filter(|_| self.stands_still)
+    }
+
+    /// The time from which on another handle follows the system's clock, unless that is later.
+    pub(crate) fn advanced_to(&self) -> Option<SystemTime> {
+        self.told().filter(|_| !self.stands_still)
     }
 
     /// Compares a store that existed before with the options for a new one. Refuses one that is less, and warns of what
@@ -182,10 +203,14 @@ impl Opening {
         if let Some(at) = self.at() {
             options = options.clock(at);
         }
-        match self.mode {
+        let store = match self.mode {
             Mode::Read => options.open_read_only(&self.path),
             _ => options.open(&self.path),
+        }?;
+        if let Some(time) = self.advanced_to() {
+            store.advance_to(time)?;
         }
+        Ok(store)
     }
 
     pub(crate) fn mode_to_reopen(&self) -> &'static str {

@@ -2,8 +2,8 @@
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Forgetting, LayerOccupancy, LayerStats, Measured, MergeReport, RecoveryReport,
-    RepairReport, RunStats, Stats, VerifyReport,
+    Commit, Forgetting, KeysByAge, LayerOccupancy, LayerStats, Measured, MergeReport,
+    RecoveryReport, RepairReport, RunStats, Stats, VerifyReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -54,6 +54,18 @@ fn forgetting<'py>(py: Python<'py>, how: &Forgetting) -> PyResult<Bound<'py, PyA
     fields.set_item("latest", how.latest.map(seconds_since_1970))?;
     fields.set_item("earliest", how.earliest.map(seconds_since_1970))?;
     report(py, "Forgetting", &fields)
+}
+
+pub(crate) fn keys_by_age<'py>(py: Python<'py>, found: &KeysByAge) -> PyResult<Bound<'py, PyAny>> {
+    let fields = fields!(py, found, are_all_read);
+    let steps = found.steps.iter().map(|step| {
+        let fields = fields!(py, step, keys);
+        fields.set_item("came", seconds_since_1970(step.came))?;
+        fields.set_item("forgotten", seconds_since_1970(step.forgotten))?;
+        report(py, "KeysOfStep", &fields)
+    });
+    fields.set_item("steps", list(py, steps)?)?;
+    report(py, "KeysByAge", &fields)
 }
 
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {

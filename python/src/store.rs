@@ -11,7 +11,7 @@ use crate::batch;
 use crate::copies;
 use crate::hashes;
 use crate::keys::{Key, StoreKey};
-use crate::opening::{Opening, on_damage};
+use crate::opening::{Opening, Reopening, on_damage};
 use crate::reports;
 use crate::session::Session;
 use crate::times;
@@ -251,6 +251,22 @@ impl Store {
         }
     }
 
+    /// Return how many keys came in each step, and when these are forgotten; `None` if the store keeps keys for ever.
+    ///
+    /// Reads 1,024 pages at most, 4 MiB: of larger stores the numbers are estimates.
+    ///
+    /// >>> store = everseen.open("ages.ever", forget_after=15 * 3600, at=1_800_000_000)
+    /// >>> store.insert("key")
+    /// True
+    /// >>> [(step.came, step.forgotten, step.keys) for step in store.keys_by_age().steps]
+    /// [(1800000000.0, 1800057600.0, 1)]
+    fn keys_by_age<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.session.call(py, everseen::Store::keys_by_age)?;
+        found
+            .map(|found| reports::keys_by_age(py, &found))
+            .transpose()
+    }
+
     /// Return what the store knows about itself without reading its pages.
     ///
     /// >>> store = everseen.open("stats.ever", 1000)
@@ -464,7 +480,8 @@ impl Store {
         let reopen = py.import("everseen._open")?.getattr("_reopen")?;
         let path = self.path(py)?;
         let options = opening.options_to_reopen(py)?;
-        Ok((reopen, (path, opening.mode_to_reopen(), options)))
+        let advanced = opening.advanced_to();
+        Ok((reopen, (path, opening.mode_to_reopen(), options, advanced)))
     }
 
     fn __repr__(&self) -> String {
@@ -476,6 +493,3 @@ impl Store {
         format!("<everseen.Store {:?}{state}>", self.session.opening.path)
     }
 }
-
-/// The arguments of `_reopen`.
-type Reopening<'py> = (Py<PyAny>, &'static str, Bound<'py, PyDict>);

@@ -211,6 +211,39 @@ def test_a_pickled_handle_goes_on_where_its_own_was_told():
         assert "a" in again and again.stats().forgetting.now == (START + 60 * DAY).timestamp()
 
 
+def test_a_handle_that_follows_the_clock_is_carried_with_the_time_that_it_was_told():
+    with everseen.open("s.ever", forget_after=30 * DAY) as store:
+        store.insert("a")
+    then = datetime.now(UTC) + 33 * DAY
+    reader = everseen.open("s.ever", mode="r")
+    reader.advance_to(then)
+    child = os.fork()
+    if child == 0:
+        os._exit(23 if "a" not in reader else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 23
+    pickled = pickle.dumps(reader)
+    reader.close()
+    with pickle.loads(pickled) as again, pickle.loads(pickle.dumps(again)) as third:
+        for handle in (again, third):
+            assert "a" not in handle and handle.stats().forgetting.now > then.timestamp() - 1
+
+
+def test_keys_are_counted_by_their_age():
+    with opened(START) as store:
+        store.insert_many(["a", "b"])
+        store.checkpoint()
+        store.advance_to(START + 4 * DAY)
+        store.insert("c")
+        ages = store.keys_by_age()
+        assert isinstance(ages, everseen.KeysByAge) and ages.are_all_read
+        expected = [(START, 2), (START + 4 * DAY, 1)]
+        assert ages.steps == [
+            everseen.KeysOfStep(came.timestamp(), (came + 32 * DAY).timestamp(), keys) for came, keys in expected
+        ]
+    with everseen.open("kept.ever") as store:
+        assert store.keys_by_age() is None
+
+
 def test_the_command_and_python_share_a_store():
     dedup = ["dedup", "-q", "--forget-after", "30d", "--at"]
     assert command(*dedup, "2026-01-01", "c.ever", lines=b"a\nb\n") == b"a\nb\n"

@@ -172,9 +172,11 @@ def _opened(path: _Path, mode: str, options: dict[str, Any], *, again: bool = Fa
     return store
 
 
-def _reopen(path: str, mode: str, options: dict[str, Any]) -> _everseen.Store:
-    """Open a store that was pickled."""
+def _reopen(path: str, mode: str, options: dict[str, Any], advanced: datetime | None = None) -> _everseen.Store:
+    """Open a store that was pickled. `advanced` is the time that its handle was told, unless that came with `at`."""
     store = _opened(path, mode, options, again=True)
+    if advanced is not None:
+        store.advance_to(advanced)
     _close_at_end()
     return store
 

@@ -73,6 +73,28 @@ class Forgetting:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysOfStep:
+    """Keys of a store that forgets, which came in one step. Times are in seconds since 1970."""
+
+    came: float
+    """When the step began."""
+    forgotten: float
+    """When these keys are forgotten."""
+    keys: int
+    """How many they are: a key that came again or went may be counted once more until runs are merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysByAge:
+    """The keys of a store that forgets, by when they came."""
+
+    steps: list[KeysOfStep]
+    """Each step in which keys came, the oldest first."""
+    are_all_read: bool
+    """Whether all pages were read. Otherwise the numbers are estimated from 1,024 of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a store knows about itself without reading its pages."""
 
