@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use everseen_benches::numbers;
 
 use crate::child::{Source, Task};
 use crate::variants::{self, Variant};
+use crate::windows;
 
 /// Look-ups of each kind when sizes are gone through, unless told.
 const LOOKUPS: u64 = 10_000_000;
@@ -16,7 +17,11 @@ const QUICK: u64 = 30_000;
 
 /// Everseen beside what people use today: the same keys, in one run
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub mode: Option<Mode>,
+
     /// Keys, one a line; else generated names
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
@@ -99,6 +104,12 @@ pub struct Args {
     lists: Option<PathBuf>,
 }
 
+/// Another comparison.
+#[derive(Subcommand)]
+pub enum Mode {
+    Windows(windows::Args),
+}
+
 impl Args {
     /// What this process is to do as a child.
     pub fn task(&self) -> Result<Option<Task>> {
@@ -175,7 +186,7 @@ impl Args {
 }
 
 /// A count: plain, with a suffix, or as `1e6`.
-fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.fract() == 0.0 && (1.0..=1e15).contains(&number) => Ok(number as u64),
         _ => numbers::count(text),

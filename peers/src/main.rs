@@ -13,12 +13,16 @@ mod sequence;
 mod sys;
 mod system;
 mod variants;
+mod windows;
 
 use anyhow::Result;
 use clap::Parser;
 
 fn main() -> Result<()> {
     let args = args::Args::parse();
+    if let Some(args::Mode::Windows(args)) = &args.mode {
+        return windows::run(args);
+    }
     match args.task()? {
         Some(task) => child::work(&task),
         None => run::measure(&args),
