@@ -3,10 +3,12 @@
 //!
 //! `cargo build --release -p everseen-cli && cargo run --release -p everseen-benches --bin living`
 //!
-//! The defaults take 12 GB of disk and some twenty minutes; a billion lines are asked for with `--only billions`.
+//! The defaults take 12 GB of disk and some twenty minutes. A billion lines are asked for with `--only billions`, and ten
+//! windows of 10^8 lines with `--only forgetting`.
 
 mod bare;
 mod few;
+mod forgetting;
 mod memory;
 mod nights;
 mod report;
@@ -46,6 +48,14 @@ struct Args {
     /// Lines of one stream; three of them go into one store
     #[arg(long, default_value = "1000M", value_parser = numbers::count)]
     stream: u64,
+
+    /// Lines within the window of a store that forgets
+    #[arg(long, default_value = "100M", value_parser = numbers::count)]
+    alive: u64,
+
+    /// Such windows, one after the other
+    #[arg(long, default_value = "10", value_parser = numbers::count)]
+    windows: u64,
 
     /// Keys of the store that is larger than its memory
     #[arg(long, default_value = "500M", value_parser = numbers::count)]
@@ -100,6 +110,8 @@ enum Part {
     Billions,
     /// One stream with a small buffer
     Buffer,
+    /// A stream through a window, into a store that forgets and one that doesn't
+    Forgetting,
 }
 
 impl Args {
@@ -109,6 +121,8 @@ impl Args {
         self.nightly = 100_000;
         self.nights = 5;
         self.stream = 300_000;
+        self.alive = 60_000;
+        self.windows = 3;
         self.large = 300_000;
         self.lines = 20_000;
         self.rounds = 1;
@@ -137,6 +151,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Part::Memory => memory::measure(&session, args.large, args.lines, args.limit)?,
             Part::Billions => streams::measure_three(&session, args.stream)?,
             Part::Buffer => streams::measure_buffer(&session, args.stream)?,
+            Part::Forgetting => forgetting::measure(&session, args.alive, args.windows)?,
         }
         folder.clear()?;
     }
