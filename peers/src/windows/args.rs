@@ -129,6 +129,7 @@ impl Args {
             steps: self.steps(),
             server: self.server,
             refused: folder.with_extension("refused"),
+            begins: folder.with_extension("begins"),
             setup: Setup {
                 live: stream.accepted(),
                 fpr: self.fpr,

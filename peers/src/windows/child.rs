@@ -34,6 +34,8 @@ pub struct Task {
     pub server: Option<u32>,
     /// Where it notes keys that were called seen when they were new.
     pub refused: PathBuf,
+    /// Where it notes when each measured step began, in steps: a server may have fallen behind.
+    pub begins: PathBuf,
     pub setup: Setup,
 }
 
@@ -68,6 +70,7 @@ pub fn work(task: &Task) -> Result<()> {
     for _ in 0..task.steps {
         run.step()?;
     }
+    std::fs::write(&task.begins, run.clock.to_lines())?;
     tell(&run.finish(before)?.to_line())?;
     // Time stands still now, so that the one who kills knows what time it is.
     for step in task.steps.. {
@@ -257,10 +260,9 @@ impl Run<'_> {
         self.outcome.peak = peak.saturating_sub(before);
         self.outcome.disk = system::used_disk(&self.task.setup.folder)?;
         self.ages.sort_by(f64::total_cmp);
-        let age = |at: usize| {
-            let age = self.ages.get(at).copied().unwrap_or(0.0);
-            (age * 1000.0 / STEPS as f64).round() as u64
-        };
+        let thousandths = |steps: f64| (steps * 1000.0 / STEPS as f64).round() as u64;
+        let age = |at: usize| thousandths(self.ages.get(at).copied().unwrap_or(0.0));
+        self.outcome.longest_step = thousandths(self.clock.longest_step());
         self.outcome.age_least = age(0);
         self.outcome.age_median = age(self.ages.len() / 2);
         self.outcome.age_most = age(self.ages.len().saturating_sub(1));

@@ -69,6 +69,20 @@ impl Clock {
         self.begins[step as usize] - self.ends[born as usize]
     }
 
+    /// The time that the longest step took.
+    pub fn longest_step(&self) -> f64 {
+        let steps = self.begins.iter().zip(&self.ends);
+        steps.map(|(begin, end)| end - begin).fold(0.0, f64::max)
+    }
+
+    /// When each step began, a line each.
+    pub fn to_lines(&self) -> String {
+        self.begins
+            .iter()
+            .map(|begin| format!("{begin}\n"))
+            .collect()
+    }
+
     /// The age of a key of a step by now, at most.
     pub fn age(&self, born: u64) -> f64 {
         let step = self.begins.len() as u64 - 1;
@@ -90,6 +104,8 @@ mod tests {
         assert_eq!(clock.oldest(0, 2), 2.0);
         assert_eq!(clock.youngest(0, 2), 2.0);
         assert_eq!(clock.age(1), 1.0);
+        assert_eq!(clock.longest_step(), 0.0);
+        assert_eq!(clock.to_lines(), "0\n1\n2\n");
     }
 
     #[test]
@@ -100,6 +116,7 @@ mod tests {
             clock.end();
         }
         assert!(clock.youngest(3, 9) >= 5.0);
+        assert!(clock.longest_step() >= clock.oldest(3, 3));
         assert!(clock.oldest(3, 9) > clock.youngest(3, 9));
         assert!(clock.age(3) >= clock.oldest(3, 19));
     }

@@ -56,6 +56,8 @@ figures! {
     age_most,
     /// Keys that were not forgotten up to the end.
     never_forgotten,
+    /// How long the longest step took, in thousandths of the window.
+    longest_step,
     /// When the stream began, in milliseconds since 1970.
     begun,
 }
@@ -66,11 +68,11 @@ mod tests {
 
     #[test]
     fn a_line_tells_all() {
-        let numbers: Vec<u64> = (1..=18).collect();
+        let numbers: Vec<u64> = (1..=19).collect();
         let outcome = Outcome::of(&numbers).unwrap();
-        assert_eq!((outcome.brought_ns, outcome.begun), (2, 18));
+        assert_eq!((outcome.brought_ns, outcome.begun), (2, 19));
         assert_eq!(Outcome::of(&numbers[1..]).ok(), None);
         let line = outcome.to_line();
-        assert!(line.starts_with("1 2 3 ") && line.ends_with(" 17 18"));
+        assert!(line.starts_with("1 2 3 ") && line.ends_with(" 18 19"));
     }
 }

@@ -9,6 +9,9 @@ use super::stream::{STEPS, Stream};
 /// The most that a key of Everseen may live, in thousandths of the window: a fifteenth longer, rounded up.
 const OURS_AT_MOST: u64 = 1067;
 
+/// What a step takes that ends before the next is due, in thousandths of the window.
+const IN_TIME: u64 = 1000 / STEPS + 1;
+
 /// Names the variants.
 pub fn variants() {
     println!("| name | variant | a power cut leaves | how it is used |");
@@ -49,6 +52,14 @@ pub fn table(rows: &[Row], window: Duration) {
         );
     }
     for row in rows {
+        let longest = row.outcome.longest_step;
+        if longest > IN_TIME {
+            println!(
+                "{}: it fell behind. A step took up to {:.2} W, and ages are only that exact.",
+                row.variant.title,
+                longest as f64 / 1e3
+            );
+        }
         let left = row.outcome.never_forgotten;
         if left > 0 {
             println!("{}: {left} keys were not forgotten.", row.variant.title);

@@ -26,9 +26,12 @@ pub fn work(task: &Task, killed: Killed) -> Result<()> {
     wait_for_start()?;
     let mut peer = (task.variant.make)(&task.setup)?;
     let refused = refused(&task.refused)?;
+    let begins = begins(&task.begins)?;
     let (mut asked, mut known) = (0, 0);
     // Oldest first: by the system's clock they go on ageing.
     for born in task.steps - STEPS..=killed.step {
+        // Steps after the measured ones followed at once.
+        let begin = begins[born.min(task.steps - 1) as usize];
         let keys = acknowledged(task, killed, born);
         let keys: Vec<Key> = keys
             .into_iter()
@@ -38,7 +41,7 @@ pub fn work(task: &Task, killed: Killed) -> Result<()> {
             let texts: Vec<_> = keys.iter().map(|key| task.stream.text(*key)).collect();
             let texts: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
             let seen = peer.look_up(&texts)?;
-            if task.variant.is_server && !is_under_window(task, killed, born) {
+            if task.variant.is_server && !is_under_window(task, killed, begin) {
                 continue;
             }
             asked += seen.len() as u64;
@@ -60,13 +63,17 @@ fn acknowledged(task: &Task, killed: Killed, born: u64) -> Vec<Key> {
     portions.filter(|key| key.born == born).copied().collect()
 }
 
-/// Whether, by the system's clock, the keys of a step are still under the window now. No measured step began before it was
-/// due; the steps after them followed at once.
-fn is_under_window(task: &Task, killed: Killed, born: u64) -> bool {
-    let step = born.min(task.steps - 1);
+/// When each measured step began, in steps.
+fn begins(path: &Path) -> Result<Vec<f64>> {
+    let text = std::fs::read_to_string(path)?;
+    text.lines().map(|line| Ok(line.parse()?)).collect()
+}
+
+/// Whether, by the system's clock, the keys of a step that began then are still under the window now.
+fn is_under_window(task: &Task, killed: Killed, begin: f64) -> bool {
     let begun = UNIX_EPOCH + Duration::from_millis(killed.begun);
-    let due = begun + task.setup.window.mul_f64(step as f64 / STEPS as f64);
-    SystemTime::now() < due + task.setup.window
+    let begin = begun + task.setup.window.mul_f64(begin / STEPS as f64);
+    SystemTime::now() < begin + task.setup.window
 }
 
 /// The keys that were called seen when they were new.
