@@ -65,6 +65,7 @@ fn measure(args: &Args) -> Result<()> {
     };
     println!("{}", Machine::here(folder.path()));
     report::stream(&stream, args.steps(), args.fpr);
+    report::head();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for variant in args.variants() {
         if let Some(why) = variant.is_server.then(Server::missing).flatten() {
@@ -73,9 +74,11 @@ fn measure(args: &Args) -> Result<()> {
         }
         eprintln!("{}", variant.name);
         let row = row(args, &stream, variant, folder.path());
-        rows.push(row.with_context(|| format!("in {}", variant.name))?);
+        let row = row.with_context(|| format!("in {}", variant.name))?;
+        report::line(&row);
+        rows.push(row);
     }
-    report::table(&rows, args.window(&stream)?);
+    report::legend(&rows, args.window(&stream)?);
     for line in left_out {
         println!("\n{line}");
     }

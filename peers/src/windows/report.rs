@@ -35,15 +35,21 @@ pub fn stream(stream: &Stream, steps: u64, fpr: f64) {
     );
 }
 
-/// Prints a line for each variant, and a legend.
-pub fn table(rows: &[Row], window: Duration) {
+/// Prints the head of the table.
+pub fn head() {
     println!(
         "| variant | a power cut leaves | known after kill -9 | under W, called new | forgotten at, × W: least, median, most | past W, called seen | false \"seen\" | memory, bytes a live key | disk | disk, closed | inserts, M/s | look-ups, M/s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for row in rows {
-        println!("| {} |", cells(row).join(" | "));
-    }
+}
+
+/// Prints the line of a variant, as soon as it is known.
+pub fn line(row: &Row) {
+    println!("| {} |", cells(row).join(" | "));
+}
+
+/// Prints what a reader of the table must know besides.
+pub fn legend(rows: &[Row], window: Duration) {
     println!("\nSteps are W / {STEPS}, so ages are that exact. \"Past W\" is from one to two W.");
     if rows.iter().any(|row| row.variant.is_server) {
         println!(
