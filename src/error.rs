@@ -220,7 +220,7 @@ pub enum Error {
     },
 
     /// Another handle has the store open, and one of the two wants it for itself: an exclusive handle, `repair`, or
-    /// `apply` on a copy.
+    /// `apply` on a copy. Or another process has it, on a system other than Linux.
     #[error("{path}: the store is open in another process or handle; wait until it is closed", path = shown(path))]
     Locked {
         /// The lock file.

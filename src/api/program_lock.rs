@@ -15,7 +15,8 @@ pub struct StoreLock {
 impl Store {
     /// Tries to take a lock that programs may use to exclude each other, for whatever purpose. Across all processes,
     /// under whatever name they opened the store, one caller holds it; the others get `None`. The store itself never
-    /// takes this lock, and holding it blocks no operation of the store.
+    /// takes this lock, and holding it blocks no operation of the store. On systems other than Linux,
+    /// a process that holds it also keeps others from the store.
     ///
     /// # Errors
     /// [`Error::NoLocks`](crate::Error::NoLocks), [`Error::Moved`](crate::Error::Moved), and errors of the operating
@@ -27,7 +28,7 @@ impl Store {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use crate::testing::Options;
 

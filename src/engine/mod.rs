@@ -37,8 +37,8 @@ use crate::shm::place::Place;
 use crate::shm::store_clock::StoreClock;
 use crate::storefile::file_watch::FileWatch;
 use crate::storefile::store_file::StoreFile;
+use crate::sys::RangeLock;
 use crate::sys::storage::StorageFile;
-use crate::sys::{LockFile, RangeLock};
 
 /// An open store. Locks are taken in the order open-close, writer, checkpoint, renewal.
 #[derive(Debug)]
@@ -75,7 +75,6 @@ pub(crate) struct Parts {
     pub(crate) handle: u64,
     pub(crate) shared: Coordination,
     pub(crate) view: View,
-    pub(crate) writer_file: Option<LockFile>,
     pub(crate) held: Option<Held>,
     pub(crate) recovery: RecoveryReport,
 }
@@ -125,7 +124,7 @@ impl Engine {
                 handle: Arc::clone(&handle),
                 shared: Arc::clone(&shared),
             },
-            writer: WriterState::new(access == Access::Shared, parts.writer_file),
+            writer: WriterState::new(access == Access::Shared),
             checkpoints: CheckpointState::default(),
             sample: FprSample {
                 sampling,

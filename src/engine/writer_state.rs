@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::memtable::Slot;
-use crate::sys::{LockFile, LockWaits};
+use crate::sys::LockWaits;
 use crate::wal::LogEnd;
 
 /// What this handle keeps from one use of the writer lock to the next.
@@ -67,8 +67,6 @@ pub(crate) struct WriterState {
     pub(crate) local: Mutex<Local>,
     /// Whether other handles may write, so that the writer lock excludes them.
     pub(crate) is_shared: bool,
-    /// The lock to take before that, where threads can't sleep on words.
-    pub(crate) file: Option<LockFile>,
     /// Whether others had the writer lock between this handle's last two turns.
     pub(crate) has_company: AtomicBool,
     pub(crate) waits: LockWaits,
@@ -77,11 +75,10 @@ pub(crate) struct WriterState {
 }
 
 impl WriterState {
-    pub(crate) fn new(is_shared: bool, file: Option<LockFile>) -> Self {
+    pub(crate) fn new(is_shared: bool) -> Self {
         Self {
             local: Mutex::default(),
             is_shared,
-            file,
             has_company: AtomicBool::new(false),
             waits: LockWaits::default(),
             abandoned: AtomicU64::new(0),

@@ -18,9 +18,8 @@ use crate::shm::place::Place;
 use crate::shm::session_lock::SessionLock;
 use crate::shm::shm_mismatch::ShmMismatch;
 use crate::shm::writer_lock::{MOST_SLOTS, WriterLock};
-use crate::sys::futex::SLEEPS_ON_WORDS;
 use crate::sys::sync::Ordering;
-use crate::sys::{FileId, LockFile, Region, SECOND_MAGIC};
+use crate::sys::{FileId, Region, SECOND_MAGIC};
 
 pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM7");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
@@ -221,14 +220,6 @@ impl Coordination {
         self.session
             .as_ref()
             .map_or(Ok(false), SessionLock::is_joined_by_another)
-    }
-
-    /// Returns the lock that a handle takes before the [writer lock](Self::writer_lock) where threads can't sleep on
-    /// words; `None` elsewhere, and for private memory.
-    pub(crate) fn writer_file(&self) -> io::Result<Option<LockFile>> {
-        let file = self.region.file().filter(|_| !SLEEPS_ON_WORDS);
-        file.map(|file| LockFile::open(|| file.try_clone()))
-            .transpose()
     }
 
     /// Fills the words in. The caller has already filled in whatever is not an argument.

@@ -21,7 +21,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::file::layout::PAGE_LIMIT;
@@ -29,7 +29,7 @@ use crate::memtable::Digest;
 use crate::page::PAGE_BYTES;
 use crate::shm::coordination::{Coordination, MAX_HANDLES};
 use crate::shm::place::Place;
-use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of};
+use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of, wait_until};
 
 /// The byte offset of each lock. The liveness locks follow each other.
 const GATE: u64 = 1 << 62;
@@ -178,6 +178,15 @@ impl StoreLocks {
         taken.map_err(lock_error(&own.path))
     }
 
+    /// Refuses a store that another process has, where processes can't share one.
+    fn refuse_another_process(&self) -> Result<()> {
+        let elsewhere = self.file.is_of_another_process();
+        match elsewhere.map_err(lock_error(&self.path))? {
+            true => Err(locked(&self.path)),
+            false => Ok(()),
+        }
+    }
+
     /// Returns how other handles have the store open for writing.
     pub(crate) fn others(&self) -> Result<Others> {
         let failed = || lock_error(&self.path);
@@ -265,11 +274,20 @@ impl OpenCloseLock {
         intention: Intention,
         patience: Duration,
     ) -> Result<Self> {
-        let taken = match intention {
-            Intention::Write => locks.file.exclusive(GATE, patience),
-            Intention::Read => locks.file.shared(GATE, patience),
-        };
-        match taken.map_err(lock_error(&locks.path))? {
+        let mut taken = None;
+        let begun = Instant::now();
+        wait_until(patience, || {
+            let asked = match intention {
+                Intention::Write => locks.file.try_exclusive(GATE),
+                Intention::Read => locks.file.try_shared(GATE),
+            };
+            taken = asked.map_err(lock_error(&locks.path))?;
+            if taken.is_none() && begun.elapsed() >= DYING.min(patience) {
+                locks.refuse_another_process()?;
+            }
+            Ok::<_, Error>(taken.is_some())
+        })?;
+        match taken {
             Some(lock) => Ok(Self { _lock: lock, state }),
             None => Err(Error::Busy {
                 path: locks.path.clone(),
@@ -294,8 +312,8 @@ impl OpenCloseLock {
 /// Refuses a file system that grants the same lock twice: its locks protect nothing.
 fn check_locks(place: &Place, intention: Intention) -> Result<()> {
     let (second, _) = StoreLocks::open(place, intention)?;
-    let held = second.file.is_held_by_another(GATE);
-    match held.map_err(lock_error(place))? {
+    let excluded = second.file.is_excluded(GATE);
+    match excluded.map_err(lock_error(place))? {
         true => Ok(()),
         false => Err(Error::NoLocks {
             path: place.to_path_buf(),

@@ -14,10 +14,6 @@
 //!   releasing and waking. Then the others sleep to the end of their slice.
 //! - **The word may be damaged.** An owner that can't be one is an error. So is a word that names the caller's own
 //!   slot, and one that is not the owner's own when it releases the lock.
-//!
-//! Where threads can't sleep on words, the handle takes a lock of the system first ([`SLEEPS_ON_WORDS`]).
-//!
-//! [`SLEEPS_ON_WORDS`]: crate::sys::futex::SLEEPS_ON_WORDS
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};

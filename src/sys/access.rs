@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 /// Fails if the process may not create files in a folder; says nothing where only an attempt can show it.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(crate) fn expect_to_make_in(folder: &Path) -> io::Result<()> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     use rustix::io::Errno;
@@ -16,7 +16,7 @@ pub(crate) fn expect_to_make_in(folder: &Path) -> io::Result<()> {
 }
 
 /// Fails if the process may not create files in a folder; says nothing where only an attempt can show it.
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(crate) fn expect_to_make_in(_: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(crate) struct AddressSpace {
 impl AddressSpace {
     /// Returns the address space of this process; `None` if nothing limits it, or the system does not tell.
     pub(crate) fn of_process() -> Option<Self> {
-        match cfg!(target_os = "linux") {
+        match cfg!(not(everseen_portable)) {
             true => Self::read(&|path| std::fs::read_to_string(path).ok()),
             false => None,
         }

@@ -6,7 +6,7 @@ use super::storage::StorageFile;
 
 /// Advises the system that this range, which is synced, will not be needed soon, so that its memory can serve other
 /// data. Affects only speed, and does nothing where a test's wrapper lies in between.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(crate) fn drop_cached(file: &dyn StorageFile, range: Range<u64>) {
     if let Some(file) = file.as_file() {
         let length = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
@@ -15,12 +15,12 @@ pub(crate) fn drop_cached(file: &dyn StorageFile, range: Range<u64>) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(crate) fn drop_cached(_: &dyn StorageFile, _: Range<u64>) {}
 
 /// Returns whether the byte at `offset` is in memory, so that reading it waits for no disk; `None` where the system
 /// can't say. Finds out by reading the byte unless that would block (`RWF_NOWAIT`).
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(crate) fn is_cached(file: &dyn StorageFile, offset: u64) -> Option<bool> {
     let mut byte = [0];
     let read = rustix::io::preadv2(
@@ -36,12 +36,12 @@ pub(crate) fn is_cached(file: &dyn StorageFile, offset: u64) -> Option<bool> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(crate) fn is_cached(_: &dyn StorageFile, _: u64) -> Option<bool> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, not(everseen_portable)))]
 mod tests {
     use std::convert::Infallible;
     use std::path::Path;

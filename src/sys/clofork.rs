@@ -50,7 +50,7 @@ impl Drop for CloforkFile {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 mod system {
     use std::fs::File;
     use std::os::fd::{AsRawFd, RawFd};
@@ -162,7 +162,7 @@ mod system {
 }
 
 /// Other systems have no locks that belong to an open file's bytes, and so no handles that are shared.
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 mod system {
     use std::fs::File;
 

@@ -24,11 +24,11 @@ pub(crate) fn copy(
     each: Each<'_>,
 ) -> io::Result<bool> {
     #[cfg_attr(
-        not(target_os = "linux"),
+        everseen_portable,
         expect(unused_mut, reason = "the system copies nothing there")
     )]
     let mut done = range.start;
-    #[cfg(target_os = "linux")]
+    #[cfg(not(everseen_portable))]
     if let (Some(from), Some(to)) = (from.as_file(), to.as_file()) {
         match linux::copy(from, to, range.clone(), each)? {
             linux::Copied::Shared => return Ok(true),
@@ -82,7 +82,7 @@ fn write_all_but_zeros(to: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::R
     Ok(())
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) mod linux {
     use std::fs::File;
     use std::io;
@@ -228,7 +228,7 @@ mod tests {
                 let copied = std::fs::read(folder.path().join(name)).unwrap();
                 prop_assert!(copied == bytes[..part], "{}", name);
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(not(everseen_portable))]
             {
                 let open = |name| std::fs::OpenOptions::new().read(true).write(true)
                     .create(true).truncate(false).open(folder.path().join(name)).unwrap();

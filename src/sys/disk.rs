@@ -2,13 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::append_map::Appending;
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 use super::copy::linux;
 use super::folder::open_path;
 use super::storage::{Storage, StorageFile};
@@ -149,7 +149,7 @@ impl StorageFile for DiskFile {
     }
 
     fn start_writing(&self, range: std::ops::Range<u64>) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
+        #[cfg(not(everseen_portable))]
         if range.end.saturating_sub(range.start) >= LEAST_STARTED {
             return start_writing(&self.file, range);
         }
@@ -157,7 +157,7 @@ impl StorageFile for DiskFile {
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(not(everseen_portable))]
     fn next_data(&self, offset: u64) -> io::Result<std::ops::Range<u64>> {
         let length = self.length()?;
         let found = linux::next_data(&self.file, offset, length)?;
@@ -178,7 +178,7 @@ impl StorageFile for DiskFile {
 ///
 /// It does not use fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full disk would look
 /// like any other failure.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     let flags = rustix::fs::FallocateFlags::empty();
     loop {
@@ -194,14 +194,14 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     fs2::FileExt::allocate(file, length).map(|()| true)
 }
 
 /// Returns whether room that was reserved on the file's system is certain to exist when it is written to through a map.
 /// Elsewhere the reservation may be a mere check, or a later copy may take the room.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
     const XFS: u64 = 0x5846_5342;
     if !keeps_it_whatever_is_copied(file) && system_of(file) != Some(XFS) {
@@ -213,7 +213,7 @@ pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
 
 /// Returns the same for a file that users may copy meanwhile: where copies share blocks, the next store needs a new
 /// block.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) fn keeps_it_whatever_is_copied(file: &File) -> bool {
     const EXT: u64 = 0xEF53;
     system_of(file).is_some_and(|system| [EXT, TMPFS].contains(&system))
@@ -221,32 +221,32 @@ pub(super) fn keeps_it_whatever_is_copied(file: &File) -> bool {
 
 /// Returns whether reading a hole through a map takes room on the file's system permanently, and ends the process where
 /// no room is left. For an overlay this is unknown, since the system below it may be memory.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) fn holes_take_room(file: &File) -> bool {
     const OVERLAY: u64 = 0x794C_7630;
     system_of(file).is_none_or(|system| [TMPFS, OVERLAY].contains(&system))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(super) fn holes_take_room(_: &File) -> bool {
     false
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 const TMPFS: u64 = 0x0102_1994;
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(super) fn system_of(file: &File) -> Option<u64> {
     let system = rustix::fs::fstatfs(file).ok()?;
     Some(system.f_type as u64)
 }
 
 /// Writes of fewer bytes are left to the system, which joins them with others.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 const LEAST_STARTED: u64 = 1 << 20;
 
 /// Starts to write a range of a file.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 fn start_writing(file: &File, range: std::ops::Range<u64>) -> io::Result<()> {
     let offsets = [range.start, range.end - range.start].map(i64::try_from);
     let [Ok(start), Ok(length)] = offsets else {
@@ -265,7 +265,7 @@ fn start_writing(file: &File, range: std::ops::Range<u64>) -> io::Result<()> {
 
 /// Returns whether a system that was asked to start to write can't do that, or not now, and writes later. All else may be
 /// a loss that the next sync does not report.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 fn is_postponed(error: &io::Error) -> bool {
     const CANT: [i32; 5] = [
         libc::ENOSYS,
@@ -279,22 +279,17 @@ fn is_postponed(error: &io::Error) -> bool {
     code.is_some_and(|code| CANT.contains(&code) || NOT_NOW.contains(&code))
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(super) fn keeps_what_is_reserved(_: &File) -> bool {
-    false
-}
-
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(super) fn keeps_it_whatever_is_copied(_: &File) -> bool {
     false
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, not(everseen_portable)))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(not(everseen_portable))]
     fn a_disk_that_fails_or_is_full_is_no_postponement() {
         let is_postponed = |code| is_postponed(&io::Error::from_raw_os_error(code));
         assert!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Returns how long the system has been running, sleep included. Nothing sets this clock.
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 pub(crate) fn since_start() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -17,7 +17,7 @@ pub(crate) fn since_start() -> Duration {
 }
 
 /// Returns how long this process has been running. Systems differ in whether that includes sleep.
-#[cfg(not(target_os = "linux"))]
+#[cfg(everseen_portable)]
 pub(crate) fn since_start() -> Duration {
     use std::sync::OnceLock;
     use std::time::Instant;

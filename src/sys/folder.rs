@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-#[cfg_attr(target_os = "linux", path = "folder_linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "folder_other.rs")]
+#[cfg_attr(not(everseen_portable), path = "folder_linux.rs")]
+#[cfg_attr(everseen_portable, path = "folder_other.rs")]
 mod system;
 
 /// Every file of Everseen begins with one of these or is still blank (FORMAT.md, "Files").

@@ -1,12 +1,14 @@
 //! The same by path, for systems without calls relative to an open folder. A folder that is renamed while a store in it
-//! is open is not found again, and owners stay as the system sets them.
+//! is open is not found again. On Windows owners and permissions stay as the system sets them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{FileId, FileState, Owner};
+#[cfg(unix)]
+use super::FileId;
+use super::{FileState, Owner};
 
 pub(super) type Dir = PathBuf;
 
@@ -25,38 +27,79 @@ pub(super) fn room(dir: &Dir) -> io::Result<u64> {
     fs2::available_space(dir)
 }
 
-pub(super) fn create(dir: &Dir, name: &OsStr, _owned: bool) -> io::Result<File> {
+pub(super) fn create(dir: &Dir, name: &OsStr, owned: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
+    // No other process may open it before its owner and mode are set.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if owned { 0o600 } else { 0o666 });
+    #[cfg(not(unix))]
+    let _ = owned;
     options.open(dir.join(name))
 }
 
 pub(super) fn open(dir: &Dir, name: &OsStr, write: bool) -> io::Result<File> {
     let path = dir.join(name);
-    if path.symlink_metadata()?.is_symlink() {
-        return Err(super::not_a_file());
-    }
-    OpenOptions::new().read(true).write(write).open(path)
+    open_file(&path, &path.symlink_metadata()?, write)
 }
 
 pub(super) fn open_path(path: &Path, write: bool) -> io::Result<File> {
-    OpenOptions::new().read(true).write(write).open(path)
+    open_file(path, &path.metadata()?, write)
 }
 
+/// Opens what was found to be a file: to open a pipe would wait for its other end.
+fn open_file(path: &Path, found: &Metadata, write: bool) -> io::Result<File> {
+    match found.file_type() {
+        kind if kind.is_file() => OpenOptions::new().read(true).write(write).open(path),
+        kind if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(super::not_a_file()),
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn set_owner(file: &File, owner: Owner) -> io::Result<()> {
+    use std::os::unix::fs::{PermissionsExt, fchown};
+    let mut mode = owner.mode & 0o777;
+    let held = state_of(file)?.owner;
+    if (held.user, held.group) != (owner.user, owner.group) {
+        let both = fchown(file, Some(owner.user), Some(owner.group));
+        // Only the system's administrator may give files away. A member of a group may set the group, and a permission for
+        // one group must not apply to another.
+        if both.is_err()
+            && held.group != owner.group
+            && fchown(file, None, Some(owner.group)).is_err()
+        {
+            mode &= !0o070;
+        }
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
 pub(super) fn set_owner(_file: &File, _owner: Owner) -> io::Result<()> {
     Ok(())
 }
 
+#[cfg(unix)]
 pub(super) fn state_at(dir: &Dir, name: &OsStr) -> io::Result<FileState> {
     Ok(state(&dir.join(name).symlink_metadata()?))
 }
 
+#[cfg(unix)]
 pub(super) fn state_of(file: &File) -> io::Result<FileState> {
     Ok(state(&file.metadata()?))
 }
 
+#[cfg(windows)]
+pub(super) fn state_at(dir: &Dir, name: &OsStr) -> io::Result<FileState> {
+    crate::sys::portable::windows::state_at(&dir.join(name))
+}
+
+#[cfg(windows)]
+pub(super) use crate::sys::portable::windows::state_of;
+
 #[cfg(unix)]
-fn state(found: &std::fs::Metadata) -> FileState {
+fn state(found: &Metadata) -> FileState {
     use std::os::unix::fs::MetadataExt;
     FileState {
         id: FileId {
@@ -69,23 +112,6 @@ fn state(found: &std::fs::Metadata) -> FileState {
             group: found.gid(),
         },
         links: found.nlink(),
-    }
-}
-
-/// Nothing distinguishes one file from another.
-#[cfg(not(unix))]
-fn state(_found: &std::fs::Metadata) -> FileState {
-    FileState {
-        id: FileId {
-            device: 0,
-            inode: 0,
-        },
-        owner: Owner {
-            mode: 0o600,
-            user: 0,
-            group: 0,
-        },
-        links: 1,
     }
 }
 

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use super::sync::AtomicU64;
 
-/// Whether threads of any process can sleep on a word and be woken. Elsewhere [`wait`] only lets a moment pass, so a
-/// lock file keeps the processes apart.
-pub(crate) const SLEEPS_ON_WORDS: bool = cfg!(target_os = "linux");
-
 /// Where the system has nothing better, this passes before the word is looked at again.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -24,7 +20,7 @@ pub(crate) fn wake_one(word: &AtomicU64) {
     system::wake_one(word);
 }
 
-#[cfg(all(target_os = "linux", not(all(test, loom))))]
+#[cfg(all(not(everseen_portable), not(all(test, loom))))]
 mod system {
     use std::sync::atomic::{AtomicU32, AtomicU64};
     use std::time::Duration;
@@ -62,7 +58,36 @@ mod system {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), all(test, loom)))]
+/// Threads of one process sleep, all in one place: few ever do, and each looks at its own word when it wakes.
+#[cfg(all(everseen_portable, not(all(test, loom))))]
+mod system {
+    use std::sync::atomic::Ordering;
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    use crate::sys::lock;
+    use crate::sys::sync::AtomicU64;
+
+    static ASLEEP: Mutex<()> = Mutex::new(());
+    static WOKEN: Condvar = Condvar::new();
+
+    pub(super) fn wait(word: &AtomicU64, expected: u32, slice: Duration) -> bool {
+        let awake = lock(&ASLEEP);
+        // Who wakes sleepers has changed the word before, and waits for the mutex.
+        if word.load(Ordering::Acquire) as u32 == expected {
+            drop(WOKEN.wait_timeout(awake, slice));
+        }
+        true
+    }
+
+    pub(super) fn wake_one(_word: &AtomicU64) {
+        drop(lock(&ASLEEP));
+        // One alone may sleep on another word.
+        WOKEN.notify_all();
+    }
+}
+
+#[cfg(all(test, loom))]
 mod system {
     use std::time::Duration;
 
@@ -75,7 +100,7 @@ mod system {
     pub(super) fn wake_one(_word: &AtomicU64) {}
 }
 
-#[cfg(all(test, target_os = "linux", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::Ordering;
 
@@ -87,7 +112,7 @@ mod tests {
     fn a_word_that_has_changed_is_not_slept_on() {
         let word = AtomicU64::new(7 | 1 << 40);
         wait(&word, 8 | 1 << 40, LONG);
-        // Nobody wakes this sleeper: the slice ends its sleep.
+        // No other thread wakes this sleeper: the slice ends its sleep.
         wait(&word, 7, Duration::from_millis(1));
     }
 

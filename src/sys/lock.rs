@@ -12,11 +12,12 @@ use super::clofork::CloforkFile;
 /// file until it runs its own program.
 impl Drop for LockFile {
     fn drop(&mut self) {
-        self.unlock();
+        // Unlocking a locked file can't fail unless the file is not open.
+        let _ = fs2::FileExt::unlock(&*self.file);
     }
 }
 
-/// A file whose advisory lock (`flock`) can be taken, released and taken again.
+/// A file whose advisory lock (`flock`) can be taken.
 ///
 /// The lock belongs to this open file, not to the process: two handles in one process exclude each other like two
 /// processes. The system frees it when the file is closed or the process ends, however it ends; only that reveals a
@@ -37,35 +38,6 @@ impl LockFile {
     pub(crate) fn try_exclusive(&self) -> io::Result<bool> {
         // Not `File::try_lock`, which std has since gained under nearly the same name.
         taken(fs2::FileExt::try_lock_exclusive(&*self.file))
-    }
-
-    /// Releases the lock.
-    pub(crate) fn unlock(&self) {
-        // Unlocking a locked file can't fail unless the file is not open.
-        let _ = fs2::FileExt::unlock(&*self.file);
-    }
-
-    /// Takes the lock exclusively, waiting for it until `patience` is over.
-    pub(crate) fn exclusive(&self, patience: Duration) -> io::Result<bool> {
-        wait_until(patience, || self.try_exclusive())
-    }
-
-    /// Takes the lock as [`exclusive`](Self::exclusive) does, until the result is dropped.
-    pub(crate) fn hold(&self, patience: Duration) -> io::Result<Option<HeldFile<'_>>> {
-        let taken = self.exclusive(patience)?;
-        Ok(taken.then_some(HeldFile { file: self }))
-    }
-}
-
-/// The lock of a file, held until this is dropped.
-#[derive(Debug)]
-pub(crate) struct HeldFile<'a> {
-    file: &'a LockFile,
-}
-
-impl Drop for HeldFile<'_> {
-    fn drop(&mut self) {
-        self.file.unlock();
     }
 }
 
@@ -163,21 +135,15 @@ mod tests {
 
     #[test]
     fn only_who_waits_is_counted_as_waiting() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        File::create_new(&path).unwrap();
-        let [file, other] = [(); 2].map(|()| LockFile::open(|| File::open(&path)).unwrap());
         let waits = LockWaits::default();
         let mutex = Mutex::new(());
         drop(waits.mutex(&mutex));
-        let held = file.hold(Duration::ZERO).unwrap().unwrap();
         waits.count();
         assert_eq!((waits.taken(), waits.waited()), (1, Duration::ZERO));
         let patience = Duration::from_millis(1);
-        assert!(waits.wait(|| other.hold(patience)).unwrap().is_none());
+        let never = || Ok::<_, std::convert::Infallible>(false);
+        assert_eq!(waits.wait(|| wait_until(patience, never)), Ok(false));
         assert_eq!(waits.taken(), 1);
         assert!(waits.waited() >= patience);
-        drop(held);
-        assert!(other.hold(Duration::ZERO).unwrap().is_some());
     }
 }

@@ -216,12 +216,14 @@ impl Map {
         let _ = self
             .raw
             .advise_range(memmap2::Advice::WillNeed, from * 8, words * 8);
+        #[cfg(not(unix))]
+        let _ = (from, words);
     }
 
     /// Unmaps some words that will not be needed soon, until they are read again: the system may then take their memory
     /// when it is advised so. Both together take a sixth of the time of `MADV_PAGEOUT`.
     pub(crate) fn drop_cached(&self, from: usize, words: usize) {
-        #[cfg(target_os = "linux")]
+        #[cfg(not(everseen_portable))]
         if let Some(cells) = self.cells().get(from..from.saturating_add(words)) {
             let start = std::ptr::from_ref(cells).cast_mut().cast();
             let advice = rustix::mm::Advice::LinuxDontNeed;
@@ -229,7 +231,7 @@ impl Map {
             // back from the file, unchanged, on its next access.
             let _ = unsafe { rustix::mm::madvise(start, size_of_val(cells), advice) };
         }
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(everseen_portable)]
         let _ = (from, words);
     }
 

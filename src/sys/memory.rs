@@ -20,7 +20,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Returns the memory of this process; `None` if the system does not tell.
     pub(crate) fn of_process() -> Option<Self> {
-        match cfg!(target_os = "linux") {
+        match cfg!(not(everseen_portable)) {
             true => Self::read(&|path| std::fs::read_to_string(path).ok()),
             false => None,
         }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(found.background, 8 * GIB / 100 * 10);
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(not(everseen_portable))]
     #[test]
     fn this_process_has_memory() {
         let found = Memory::of_process().unwrap();

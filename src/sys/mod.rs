@@ -17,9 +17,11 @@ mod loom_memory;
 #[cfg(not(all(test, loom)))]
 mod map;
 mod memory;
+#[cfg(everseen_portable)]
+mod portable;
 mod process;
 mod range_lock;
-#[cfg(not(all(test, loom)))]
+#[cfg(not(any(everseen_portable, all(test, loom))))]
 mod region;
 pub(crate) mod simd;
 pub mod storage;
@@ -32,7 +34,7 @@ pub(crate) use cached::{drop_cached, is_cached};
 pub(crate) use copy::copy;
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
-pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};
+pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(all(test, loom))]
 pub use loom_memory::Map;
 #[cfg(all(test, loom))]
@@ -42,9 +44,11 @@ pub use map::Map;
 #[cfg(not(all(test, loom)))]
 pub(crate) use map::{Parts, Words};
 pub(crate) use memory::Memory;
+#[cfg(all(everseen_portable, not(all(test, loom))))]
+pub(crate) use portable::region::Region;
 pub(crate) use process::Process;
 pub(crate) use range_lock::{LockedFile, RangeLock};
-#[cfg(not(all(test, loom)))]
+#[cfg(not(any(everseen_portable, all(test, loom))))]
 pub(crate) use region::Region;
 pub(crate) use simd::highway::Pairs;
 pub(crate) use simd::prefetch::{prefetch, prefetch_all};

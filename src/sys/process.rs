@@ -1,6 +1,6 @@
 //! Detects whether this process is a copy that `fork` created.
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 use memmap2::{MmapMut, MmapOptions};
 
 /// The process that created this value.
@@ -8,7 +8,7 @@ use memmap2::{MmapMut, MmapOptions};
 pub(crate) struct Process {
     /// A byte that is 1 in this process and 0 in a forked copy, where the system wipes the page. Reading it takes no
     /// call, unlike the process's number. `None` if the system does not promise the wipe.
-    #[cfg(target_os = "linux")]
+    #[cfg(not(everseen_portable))]
     mark: Option<MmapMut>,
     number: u32,
 }
@@ -17,7 +17,7 @@ impl Process {
     /// Returns this process.
     pub(crate) fn current() -> Self {
         Self {
-            #[cfg(target_os = "linux")]
+            #[cfg(not(everseen_portable))]
             mark: make_mark(),
             number: std::process::id(),
         }
@@ -32,7 +32,7 @@ impl Process {
     /// Returns whether the process is still the same.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        #[cfg(target_os = "linux")]
+        #[cfg(not(everseen_portable))]
         if let Some(mark) = &self.mark {
             return mark[0] == 1;
         }
@@ -40,7 +40,7 @@ impl Process {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 fn make_mark() -> Option<MmapMut> {
     let mut mark = MmapOptions::new().len(4096).map_anon().ok()?;
     // SAFETY: the advice covers the whole of a mapping of this process's own, changes nothing in this process, and

@@ -3,19 +3,30 @@
 //! The locks belong to the open file, not to the process (`F_OFD_SETLK`): two handles in one process exclude each other
 //! like two processes. The system frees them when the file is closed or the process ends, however it ends; only that
 //! reveals a death. Unlike with `flock`, a shared lock becomes an exclusive one in one step, or stays what it was.
+//!
+//! Where there are no such locks, `portable/byte_locks.rs` keeps them for the handles of one process.
 
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clofork::CloforkFile;
 use super::lock::wait_until;
+#[cfg(everseen_portable)]
+use super::portable::byte_locks as system;
 
 /// A file whose bytes are locked. The number of a byte identifies the lock; the file need not have such a byte.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
-    file: CloforkFile,
+    file: system::Opened,
+}
+
+/// What a handle wants of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    None,
+    Shared,
+    Exclusive,
 }
 
 /// A lock, held until this is dropped.
@@ -30,14 +41,14 @@ pub(crate) struct RangeLock {
 impl Drop for RangeLock {
     fn drop(&mut self) {
         // Unlocking a locked file can't fail unless the file is not open.
-        let _ = system::set(&self.file.file, system::Kind::None, self.byte);
+        let _ = system::set(&self.file.file, Kind::None, self.byte);
     }
 }
 
 impl LockedFile {
     /// Opens a file by `open`, which opens it anew at each call: all holders of one open file share its locks.
     pub(crate) fn open(open: impl FnMut() -> io::Result<File>) -> io::Result<Arc<Self>> {
-        let file = CloforkFile::open(open)?;
+        let file = system::Opened::open(open)?;
         Ok(Arc::new(Self { file }))
     }
 
@@ -48,12 +59,12 @@ impl LockedFile {
 
     /// Takes a lock exclusively if no other open file has it. The file must be open for writing.
     pub(crate) fn try_exclusive(self: &Arc<Self>, byte: u64) -> io::Result<Option<RangeLock>> {
-        self.take(system::Kind::Exclusive, byte)
+        self.take(Kind::Exclusive, byte)
     }
 
     /// Takes a shared lock, unless another open file has it exclusively.
     pub(crate) fn try_shared(self: &Arc<Self>, byte: u64) -> io::Result<Option<RangeLock>> {
-        self.take(system::Kind::Shared, byte)
+        self.take(Kind::Shared, byte)
     }
 
     /// Takes a lock exclusively, waiting for it until `patience` is over.
@@ -62,7 +73,7 @@ impl LockedFile {
         byte: u64,
         patience: Duration,
     ) -> io::Result<Option<RangeLock>> {
-        self.wait(system::Kind::Exclusive, byte, patience)
+        self.wait(Kind::Exclusive, byte, patience)
     }
 
     /// Takes a shared lock, waiting for it until `patience` is over.
@@ -71,22 +82,32 @@ impl LockedFile {
         byte: u64,
         patience: Duration,
     ) -> io::Result<Option<RangeLock>> {
-        self.wait(system::Kind::Shared, byte, patience)
+        self.wait(Kind::Shared, byte, patience)
     }
 
     /// Returns whether another open file has the lock, exclusive or shared. Takes nothing.
     pub(crate) fn is_held_by_another(&self, byte: u64) -> io::Result<bool> {
-        system::is_held(&self.file, system::Kind::Exclusive, byte)
+        system::is_held(&self.file, Kind::Exclusive, byte)
     }
 
     /// Returns whether another open file has the lock exclusively. Takes nothing.
     pub(crate) fn is_exclusive_elsewhere(&self, byte: u64) -> io::Result<bool> {
-        system::is_held(&self.file, system::Kind::Shared, byte)
+        system::is_held(&self.file, Kind::Shared, byte)
+    }
+
+    /// Returns whether another process keeps all handles of this one out.
+    pub(crate) fn is_of_another_process(&self) -> io::Result<bool> {
+        system::is_of_another_process(&self.file)
+    }
+
+    /// Returns whether the lock, which another open file has, keeps this one out.
+    pub(crate) fn is_excluded(&self, byte: u64) -> io::Result<bool> {
+        system::excludes(&self.file, byte)
     }
 
     fn wait(
         self: &Arc<Self>,
-        kind: system::Kind,
+        kind: Kind,
         byte: u64,
         patience: Duration,
     ) -> io::Result<Option<RangeLock>> {
@@ -98,7 +119,7 @@ impl LockedFile {
         Ok(taken)
     }
 
-    fn take(self: &Arc<Self>, kind: system::Kind, byte: u64) -> io::Result<Option<RangeLock>> {
+    fn take(self: &Arc<Self>, kind: Kind, byte: u64) -> io::Result<Option<RangeLock>> {
         let taken = system::set(&self.file, kind, byte)?;
         Ok(taken.then(|| RangeLock {
             file: Arc::clone(self),
@@ -110,27 +131,25 @@ impl LockedFile {
 impl RangeLock {
     /// Upgrades a shared lock to an exclusive one; returns `false` if others share it, in which case it stays shared.
     pub(crate) fn upgrade(&self) -> io::Result<bool> {
-        system::set(&self.file.file, system::Kind::Exclusive, self.byte)
+        system::set(&self.file.file, Kind::Exclusive, self.byte)
     }
 
     /// Downgrades an exclusive lock to a shared one.
     pub(crate) fn downgrade(&self) -> io::Result<bool> {
-        system::set(&self.file.file, system::Kind::Shared, self.byte)
+        system::set(&self.file.file, Kind::Shared, self.byte)
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(not(everseen_portable))]
 mod system {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
 
-    #[derive(Debug, Clone, Copy)]
-    pub(super) enum Kind {
-        None,
-        Shared,
-        Exclusive,
-    }
+    use super::Kind;
+
+    /// A file, opened for its locks.
+    pub(super) type Opened = super::super::clofork::CloforkFile;
 
     fn description(kind: Kind, byte: u64) -> io::Result<libc::flock> {
         let kind = match kind {
@@ -181,34 +200,21 @@ mod system {
         }
         Ok(i32::from(lock.l_type) != libc::F_UNLCK)
     }
-}
 
-/// Other systems have no locks that belong to an open file's bytes.
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use std::fs::File;
-    use std::io;
-
-    #[derive(Debug, Clone, Copy)]
-    pub(super) enum Kind {
-        None,
-        Shared,
-        Exclusive,
+    /// Returns whether another process has all locks of the file: handles of all processes share them here.
+    pub(super) fn is_of_another_process(_: &Opened) -> io::Result<bool> {
+        Ok(false)
     }
 
-    pub(super) fn set(_file: &File, _kind: Kind, _byte: u64) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn is_held(_file: &File, _kind: Kind, _byte: u64) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// Returns whether the lock of another handle keeps this one out: there are file systems that grant the same lock
+    /// twice.
+    pub(super) fn excludes(file: &File, byte: u64) -> io::Result<bool> {
+        is_held(file, Kind::Exclusive, byte)
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     const BYTE: u64 = 1 << 62;
@@ -239,86 +245,6 @@ mod tests {
         assert!(other.try_exclusive(BYTE).unwrap().is_some());
     }
 
-    /// A child of this process, which ends with it at the latest.
-    struct Child(libc::pid_t);
-
-    impl Child {
-        /// Forks a child that does `work` and exits with what it returns, or waits to be killed. It may not allocate.
-        fn fork(work: impl FnOnce() -> Option<bool>) -> Self {
-            // SAFETY: the child calls nothing but system calls before it ends.
-            unsafe {
-                let child = libc::fork();
-                if child == 0 {
-                    match work() {
-                        Some(outcome) => libc::_exit(i32::from(outcome)),
-                        None => {
-                            libc::pause();
-                            libc::_exit(2);
-                        }
-                    }
-                }
-                assert_ne!(child, -1);
-                Self(child)
-            }
-        }
-
-        fn wait(self) -> i32 {
-            let mut status = 0;
-            // SAFETY: the call writes to a number of this function's own.
-            let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
-            assert_eq!(waited, self.0);
-            std::mem::forget(self);
-            status
-        }
-    }
-
-    impl Drop for Child {
-        fn drop(&mut self) {
-            // SAFETY: a child of this process that was not waited for, so that its number is still its own.
-            unsafe {
-                libc::kill(self.0, libc::SIGKILL);
-                libc::waitpid(self.0, std::ptr::null_mut(), 0);
-            }
-        }
-    }
-
-    #[test]
-    fn a_forked_child_keeps_no_lock_of_a_parent_that_ends() {
-        use std::os::fd::AsRawFd;
-
-        let (_folder, [one, other]) = open_twice();
-        let held = one.try_exclusive(BYTE).unwrap().unwrap();
-        let _child = Child::fork(|| None);
-        // As at the end of a killed process: the descriptor is closed, and nothing is unlocked.
-        let number = one.file().as_raw_fd();
-        std::mem::forget((held, one));
-        // SAFETY: its owner was just forgotten.
-        assert_eq!(unsafe { libc::close(number) }, 0);
-        // This process may go on before the child does, and other tests start programs.
-        let limit = Instant::now() + Duration::from_secs(30);
-        while other.try_exclusive(BYTE).unwrap().is_none() {
-            assert!(Instant::now() < limit, "the child keeps the lock");
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn a_forked_child_neither_has_nor_frees_its_parents_lock() {
-        let (_folder, [one, other]) = open_twice();
-        let held = one.try_exclusive(BYTE).unwrap().unwrap();
-        let child = Child::fork(|| {
-            let seen = one.is_held_by_another(BYTE).unwrap_or(false);
-            let taken = system::set(&one.file, system::Kind::Exclusive, BYTE).unwrap_or(true);
-            let freed = system::set(&one.file, system::Kind::None, BYTE).unwrap_or(false);
-            Some(seen && !taken && freed)
-        });
-        let status = child.wait();
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
-        assert!(other.try_exclusive(BYTE).unwrap().is_none());
-        drop(held);
-        assert!(other.try_exclusive(BYTE).unwrap().is_some());
-    }
-
     #[test]
     fn a_shared_lock_becomes_exclusive_in_one_step_or_stays() {
         let (_folder, [one, other]) = open_twice();
@@ -332,5 +258,92 @@ mod tests {
         assert!(other.try_shared(BYTE).unwrap().is_none());
         assert!(mine.downgrade().unwrap());
         assert!(other.try_shared(BYTE).unwrap().is_some());
+    }
+
+    #[cfg(not(everseen_portable))]
+    mod forks {
+        use std::time::{Duration, Instant};
+
+        use super::*;
+
+        /// A child of this process, which ends with it at the latest.
+        struct Child(libc::pid_t);
+
+        impl Child {
+            /// Forks a child that does `work` and exits with what it returns, or waits to be killed. It may not allocate.
+            fn fork(work: impl FnOnce() -> Option<bool>) -> Self {
+                // SAFETY: the child calls nothing but system calls before it ends.
+                unsafe {
+                    let child = libc::fork();
+                    if child == 0 {
+                        match work() {
+                            Some(outcome) => libc::_exit(i32::from(outcome)),
+                            None => {
+                                libc::pause();
+                                libc::_exit(2);
+                            }
+                        }
+                    }
+                    assert_ne!(child, -1);
+                    Self(child)
+                }
+            }
+
+            fn wait(self) -> i32 {
+                let mut status = 0;
+                // SAFETY: the call writes to a number of this function's own.
+                let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+                assert_eq!(waited, self.0);
+                std::mem::forget(self);
+                status
+            }
+        }
+
+        impl Drop for Child {
+            fn drop(&mut self) {
+                // SAFETY: a child of this process that was not waited for, so that its number is still its own.
+                unsafe {
+                    libc::kill(self.0, libc::SIGKILL);
+                    libc::waitpid(self.0, std::ptr::null_mut(), 0);
+                }
+            }
+        }
+
+        #[test]
+        fn a_forked_child_keeps_no_lock_of_a_parent_that_ends() {
+            use std::os::fd::AsRawFd;
+
+            let (_folder, [one, other]) = open_twice();
+            let held = one.try_exclusive(BYTE).unwrap().unwrap();
+            let _child = Child::fork(|| None);
+            // As at the end of a killed process: the descriptor is closed, and nothing is unlocked.
+            let number = one.file().as_raw_fd();
+            std::mem::forget((held, one));
+            // SAFETY: its owner was just forgotten.
+            assert_eq!(unsafe { libc::close(number) }, 0);
+            // This process may go on before the child does, and other tests start programs.
+            let limit = Instant::now() + Duration::from_secs(30);
+            while other.try_exclusive(BYTE).unwrap().is_none() {
+                assert!(Instant::now() < limit, "the child keeps the lock");
+                std::thread::yield_now();
+            }
+        }
+
+        #[test]
+        fn a_forked_child_neither_has_nor_frees_its_parents_lock() {
+            let (_folder, [one, other]) = open_twice();
+            let held = one.try_exclusive(BYTE).unwrap().unwrap();
+            let child = Child::fork(|| {
+                let seen = one.is_held_by_another(BYTE).unwrap_or(false);
+                let taken = system::set(&one.file, Kind::Exclusive, BYTE).unwrap_or(true);
+                let freed = system::set(&one.file, Kind::None, BYTE).unwrap_or(false);
+                Some(seen && !taken && freed)
+            });
+            let status = child.wait();
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
+            assert!(other.try_exclusive(BYTE).unwrap().is_none());
+            drop(held);
+            assert!(other.try_exclusive(BYTE).unwrap().is_some());
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Zeroed memory of words that many threads, and many processes, read while one writes.
+//! Zeroed memory of words that many threads, and many processes, read while one writes. Where only the handles of one
+//! process share it, `portable/region.rs` takes its place.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +29,6 @@ impl Region {
         let bytes = bytes_of(words)?;
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
         // The region is accessed at random: each access would be a fault, and take an entry in the processor's tables.
-        #[cfg(target_os = "linux")]
         if bytes >= HUGE_PAGE {
             let _ = raw.advise(Advice::HugePage);
         }
@@ -198,10 +198,7 @@ fn advise(raw: &MmapRaw, populate: bool) {
 
 /// Takes the first-use faults of all pages now.
 fn have_in_memory(raw: &MmapRaw) {
-    #[cfg(target_os = "linux")]
     let _ = raw.advise(Advice::PopulateWrite);
-    #[cfg(not(target_os = "linux"))]
-    let _ = raw;
 }
 
 /// Bytes that the system maps with one entry of its tables if the file's cache holds them in one piece; ext4 and others

@@ -153,6 +153,7 @@ mod memory {
     }
 
     #[test]
+    #[cfg_attr(everseen_portable, ignore = "no file holds the buffer")]
     fn a_few_keys_take_a_few_pages_of_their_buffer_and_many_take_all() {
         for kind in KINDS {
             let Some((_folder, path)) = place() else {
@@ -181,6 +182,7 @@ mod memory {
 
     /// However small the part of them is that comes first. To take the buffer in one piece is cheaper.
     #[test]
+    #[cfg_attr(everseen_portable, ignore = "no file holds the buffer")]
     fn a_precheck_of_many_new_keys_takes_the_whole_buffer_with_the_first_of_them() {
         for kind in [Kind::Bloom, Kind::Fingerprint] {
             for (count, takes_all) in [(1000, false), (5000, true)] {
@@ -205,6 +207,7 @@ mod memory {
 
     /// To take it in one piece is cheaper.
     #[test]
+    #[cfg_attr(everseen_portable, ignore = "no file holds the buffer")]
     fn a_first_batch_of_many_keys_takes_the_whole_buffer_at_once() {
         for kind in KINDS {
             let Some((_folder, path)) = place() else {

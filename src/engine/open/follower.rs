@@ -110,7 +110,6 @@ pub(crate) fn anchor_of(engine: &Engine) -> Result<Session> {
             superblock,
             clock: None,
         },
-        writer_file: None,
         held: None,
         recovery: engine.recovery.clone(),
     });

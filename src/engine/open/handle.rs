@@ -29,9 +29,7 @@ use crate::shm::coordination::{Coordination, shared_path};
 use crate::shm::handle::Access;
 use crate::shm::handle::Held;
 use crate::shm::legacy_locks::take_over;
-use crate::shm::locks::{
-    HandleSlotLease, Intention, OpenCloseLock, PresenceLock, StoreLocks, lock_error,
-};
+use crate::shm::locks::{HandleSlotLease, Intention, OpenCloseLock, PresenceLock, StoreLocks};
 use crate::shm::map_lease::MapLease;
 use crate::shm::place::{Place, refuse_dangling};
 use crate::shm::shm_files::clear_shared_memory;
@@ -39,7 +37,6 @@ use crate::storefile::file_watch::FileWatch;
 use crate::storefile::leftovers::remove_abandoned_drafts;
 use crate::storefile::meta::{Meta, read_meta_of, room_after};
 use crate::storefile::unfinished::identify_store;
-use crate::sys::LockFile;
 use crate::sys::storage::StorageFile;
 use crate::wal::file::sync_parent;
 
@@ -110,7 +107,6 @@ pub(super) struct Arrival {
     pub(super) shared: Coordination,
     pub(super) active: Generation,
     pub(super) sealed: Option<Generation>,
-    pub(super) writer_file: Option<LockFile>,
     pub(super) held: Option<Held>,
     pub(super) recovery: RecoveryReport,
 }
@@ -179,9 +175,6 @@ impl Opening<'_> {
             // Its keys go from the log into the pages before any handle looks for them.
             None => self.empty_generation(&recovered, is_shared, bytes)?,
         };
-        let writer_file = shared
-            .writer_file()
-            .map_err(lock_error(&shared_path(path)))?;
         let held = Some(Held { presence, lease });
         let recovery = recovered.report(&self.meta);
         let engine = self.assemble(Arrival {
@@ -190,7 +183,6 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_file,
             held,
             recovery,
         })?;
@@ -257,12 +249,10 @@ impl Opening<'_> {
         shared: Coordination,
     ) -> Result<Session, MapError> {
         let path = self.place;
-        let words = shared_path(path);
         let handle = shared.new_handle();
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
         let lease = HandleSlotLease::among(self.locks, &shared, handle)?;
-        let writer_file = shared.writer_file().map_err(lock_error(&words))?;
         let (active, sealed, meta) =
             attach_all(path, &*self.file, &shared, self.key_model(), true)?;
         let held = Some(Held { presence, lease });
@@ -273,7 +263,6 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_file,
             held,
             recovery: RecoveryReport::joined(),
         })?;
@@ -375,7 +364,6 @@ impl Opening<'_> {
             access: arrival.access,
             handle: arrival.handle,
             shared: arrival.shared,
-            writer_file: arrival.writer_file,
             held: arrival.held,
             recovery: arrival.recovery,
         }))

@@ -93,7 +93,6 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_file: None,
             held: None,
             recovery: RecoveryReport::joined(),
         })?;
@@ -138,7 +137,6 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_file: None,
             held: None,
             recovery,
         })?;

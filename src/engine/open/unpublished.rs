@@ -47,7 +47,6 @@ pub(crate) fn open_draft(options: &OpenOptions, draft: &AtomicFile) -> Result<Ar
         shared,
         active: Generation::new(buffer),
         sealed: None,
-        writer_file: None,
         held: None,
         recovery: RecoveryReport::joined(),
     });

@@ -12,9 +12,8 @@ use crate::error::{Error, Result};
 use crate::memtable::ShmCorruption;
 use crate::shm::coordination::{DAMAGED, GAVE_UP};
 use crate::shm::handle_slot::HandleSlot;
-use crate::shm::locks::lock_error;
 use crate::shm::writer_lock::{Ownership, Refusal, WriterLock};
-use crate::sys::{HeldFile, lock};
+use crate::sys::lock;
 use crate::wal::LogWriter;
 
 /// The held writer lock. It has one holder across all threads and processes.
@@ -33,8 +32,6 @@ pub(crate) struct WriteGuard<'a> {
 struct Exclusion<'a> {
     lock: WriterLock<'a>,
     owned: Ownership,
-    /// Released after the lock.
-    _file: Option<HeldFile<'a>>,
 }
 
 impl Drop for WriteGuard<'_> {
@@ -50,7 +47,7 @@ impl Drop for WriteGuard<'_> {
         } else if shared.changing() == handle.number {
             shared.set_changing(handle.number | GAVE_UP);
         }
-        if let Some(Exclusion { lock, owned, .. }) = &self.exclusion {
+        if let Some(Exclusion { lock, owned }) = &self.exclusion {
             self.local.released = owned.after();
             if let Err(wrong) = lock.release(*owned) {
                 handle.poison_shared(wrong);
@@ -142,10 +139,6 @@ impl<'a> Writer<'a> {
         if !self.handle.is_own() {
             return Err(Error::Forked);
         }
-        let file = match &self.state.file {
-            Some(_) => self.take_file()?,
-            None => None,
-        };
         let lock = self.shared.writer_lock();
         let owned = match lock.try_take(self.handle.slot) {
             Some(owned) => owned,
@@ -153,11 +146,7 @@ impl<'a> Writer<'a> {
         };
         let has_company = owned.before() != local.released;
         self.state.has_company.store(has_company, Ordering::Relaxed);
-        Ok(Exclusion {
-            lock,
-            owned,
-            _file: file,
-        })
+        Ok(Exclusion { lock, owned })
     }
 
     #[cold]
@@ -174,18 +163,6 @@ impl<'a> Writer<'a> {
             Refusal::ShmCorruption(wrong) => self.handle.poison_shared(wrong),
             Refusal::Unknown(error) => error,
         })
-    }
-
-    #[cold]
-    fn take_file(&self) -> Result<Option<HeldFile<'a>>> {
-        let Some(file) = &self.state.file else {
-            return Ok(None);
-        };
-        let held = self.state.waits.wait(|| file.hold(self.options.timeout));
-        match held.map_err(lock_error(&self.file.place))? {
-            Some(held) => Ok(Some(held)),
-            None => Err(self.busy(self.shared.slot_of(self.shared.changing()))),
-        }
     }
 
     fn busy(&self, owner: Option<usize>) -> Error {
@@ -233,7 +210,7 @@ impl<'a> WriteGuard<'a> {
     /// could write to the same place.
     #[inline]
     pub(crate) fn expect_lock(&self) -> Result<()> {
-        let Some(Exclusion { lock, owned, .. }) = &self.exclusion else {
+        let Some(Exclusion { lock, owned }) = &self.exclusion else {
             return Ok(());
         };
         let checked = lock.check(*owned);
@@ -370,7 +347,7 @@ mod tests {
 
     /// Damaged memory says that the lock is free.
     fn lose_the_lock(guard: &WriteGuard<'_>) {
-        let Exclusion { lock, owned, .. } = guard.exclusion.as_ref().unwrap();
+        let Exclusion { lock, owned } = guard.exclusion.as_ref().unwrap();
         lock.release(*owned).unwrap();
     }
 

@@ -15,6 +15,7 @@ fn options() -> Options {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn another_layout_of_shared_memory_is_said_to_be_that() {
     let (_folder, path) = place();
     let store = options().create(&path).unwrap();

@@ -128,6 +128,7 @@ fn is_done(limit: u64, first: u64, path: &Path) -> bool {
 
 /// Checkpoints, the maps of a store that grows, new buffers: what is large is asked for before anything depends on it.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux tells the limit")]
 fn a_handle_without_address_space_ends_with_a_typed_error_and_loses_nothing() {
     let least = least_limit();
     let mut done = Vec::new();
@@ -145,6 +146,7 @@ fn a_handle_without_address_space_ends_with_a_typed_error_and_loses_nothing() {
 
 /// A process that had all the memory made segments of four megabytes, which one that has little must read whole.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux tells the limit")]
 fn a_store_that_others_made_with_more_memory_is_refused_before_anything_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (made, path) = (folder.path().join("made"), folder.path().join("store"));

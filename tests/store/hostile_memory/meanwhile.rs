@@ -125,6 +125,7 @@ fn try_one(kind: Kind, checkpoint: Checkpoint, how: u64, at: u64) -> u64 {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn a_word_that_changes_during_a_checkpoint_neither_brings_nor_takes_a_key() {
     let checkpoints: [Checkpoint; 2] = [Store::checkpoint, Store::checkpoint_full];
     // One that sets bits makes many calls that are alike.

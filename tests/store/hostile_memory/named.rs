@@ -84,6 +84,7 @@ fn all_are_there(path: &Path, kind: Kind) {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
     type Change = fn(u64) -> u64;
     let far: Change = |_| 1 << 60;
@@ -129,6 +130,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn a_checkpoint_believes_the_log_and_not_the_table() {
     for kind in [Kind::Bloom, Kind::Counting, Kind::Fingerprint] {
         let options = options(kind, false);
@@ -152,6 +154,7 @@ fn a_checkpoint_believes_the_log_and_not_the_table() {
 
 /// What the table has of them does not matter.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn keys_that_are_carried_over_are_those_of_the_log() {
     for kind in [Kind::Bloom, Kind::Fingerprint] {
         let options = options(kind, true);
@@ -171,6 +174,7 @@ fn keys_that_are_carried_over_are_those_of_the_log() {
 
 /// Nobody has been told that they were committed, so they are gone, and can be inserted again.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn keys_of_the_log_that_are_not_those_of_the_handle_are_not_carried_over() {
     type Change = fn(u64) -> u64;
     let cases: [(u64, Change); 4] = [
@@ -216,6 +220,7 @@ fn resize(path: &Path, homes: impl Fn(u64) -> u64) {
 
 /// A process that joins takes the sizes of buffers from the shared words, and each buffer's from its file.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn a_buffer_has_one_of_the_sizes_that_the_shared_words_allow() {
     type Forge = fn(&Path);
     let cases: [(Forge, &str); 4] = [
@@ -251,6 +256,7 @@ fn a_buffer_has_one_of_the_sizes_that_the_shared_words_allow() {
 /// Records carry the number of their handle, and each session counts on from the highest: a forged one near the end of
 /// its range would leave a store that takes no more writers.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "no file holds the shared memory")]
 fn a_handle_that_joins_gets_a_number_near_those_of_the_others() {
     for forged in [0, 1 << 42, 1 << 60, u64::MAX] {
         let options = options(Kind::Bloom, false);

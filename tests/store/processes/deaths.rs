@@ -200,36 +200,43 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_bloom_store() {
     die_stepwise(Kind::Bloom, false, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_transactional_bloom_store() {
     die_stepwise(Kind::Bloom, true, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_scalable_store() {
     die_stepwise(Kind::Scalable, false, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_transactional_scalable_store() {
     die_stepwise(Kind::Scalable, true, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_store_of_fingerprints() {
     die_stepwise(Kind::Fingerprint, false, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_call_at_a_transactional_store_of_fingerprints() {
     die_stepwise(Kind::Fingerprint, true, Counted::All);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_behind_each_record_of_a_store_of_fingerprints() {
     for transactional in [false, true] {
         die_stepwise(Kind::Fingerprint, transactional, Counted::Records);
@@ -237,6 +244,7 @@ fn a_death_behind_each_record_of_a_store_of_fingerprints() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_death_at_each_write_of_a_checkpoint() {
     for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {

@@ -123,6 +123,7 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
 const FEW: u64 = 16;
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn who_joins_waits_for_the_one_that_was_alone_and_outlives_it() {
     for (kind, transactional) in [
         (Kind::Bloom, false),

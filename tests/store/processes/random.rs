@@ -373,31 +373,37 @@ fn kill_often(kind: Kind, transactional: bool, forgets: bool) {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_bloom_store() {
     kill_often(Kind::Bloom, false, false);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_transactional_bloom_store() {
     kill_often(Kind::Bloom, true, false);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_scalable_store() {
     kill_often(Kind::Scalable, false, false);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_transactional_scalable_store() {
     kill_often(Kind::Scalable, true, false);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_store_of_fingerprints() {
     kill_often(Kind::Fingerprint, false, false);
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn random_kills_of_many_at_a_transactional_store_of_fingerprints() {
     kill_often(Kind::Fingerprint, true, false);
 }

@@ -38,6 +38,7 @@ fn claimed(store: &everseen::Store, numbers: std::ops::Range<u64>) -> Vec<Verdic
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn of_two_that_insert_the_same_keys_one_wins_each() {
     for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
@@ -77,6 +78,7 @@ fn of_two_that_insert_the_same_keys_one_wins_each() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn what_one_has_inserted_another_sees_at_once() {
     let (_folder, path) = place();
     let task = Task::new(Kind::Bloom, false, 1 << 10, &path);
@@ -107,6 +109,7 @@ fn what_one_has_inserted_another_sees_at_once() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn what_one_has_not_committed_is_pending_until_it_is_killed() {
     for rotate in [false, true] {
         let (_folder, path) = place();
@@ -139,6 +142,7 @@ fn what_one_has_not_committed_is_pending_until_it_is_killed() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "processes share a store on Linux alone")]
 fn a_reader_follows_a_writer_in_another_process_to_its_end() {
     for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         let (_folder, path) = place();
@@ -189,7 +193,8 @@ fn exclusive_is_exclusive_both_ways() {
         let options = options(&task);
         let alone = options.clone().exclusive(true).open(&path);
         assert!(matches!(alone, Err(Error::Locked { .. })), "{alone:?}");
-        if exclusive {
+        // Each process is exclusive where they can't share a store.
+        if exclusive || cfg!(everseen_portable) {
             let shared = options.open(&path);
             assert!(matches!(shared, Err(Error::Locked { .. })), "{shared:?}");
             let reader = options.open_read_only(&path);

@@ -120,6 +120,7 @@ fn a_section_without_a_stamp_is_damaged() {
 
 /// A log of 8 GiB, all but the first of it holes.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux is asked where holes are")]
 fn the_holes_of_a_log_are_not_read_written_or_given_room() {
     let (_folder, path) = place();
     let store = small().capacity(100_000).create(&path).unwrap();
@@ -198,6 +199,7 @@ fn the_holes_of_a_log_are_not_read_written_or_given_room() {
 
 /// Hundreds of gigabytes, of which a hundred pages were ever written.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux is asked where holes are")]
 fn the_holes_of_layers_are_counted_and_not_read() {
     for kind in [Kind::Bloom, Kind::Counting] {
         let (options, counts) = counted();

@@ -57,6 +57,7 @@ fn look(store: &Store) {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux has such a system")]
 fn who_looks_for_absent_keys_takes_no_room() {
     for kind in [Kind::Bloom, Kind::Counting, Kind::Scalable] {
         let Some((_folder, path)) = place() else {
@@ -142,6 +143,7 @@ fn forge_intent(path: &Path) {
 
 /// Of a layer that was written all over, as it says, a hole is damage, and a policy answers for it.
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux has such a system")]
 fn holes_that_are_damage_take_no_room_either() {
     for kind in [Kind::Bloom, Kind::Counting] {
         let Some((_folder, path)) = place() else {
