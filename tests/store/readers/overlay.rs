@@ -140,6 +140,7 @@ fn read_in_an_overlay() {
 }
 
 #[test]
+#[cfg_attr(everseen_portable, ignore = "only Linux has overlays")]
 fn a_copy_to_the_upper_layer_is_noticed_and_no_damage() {
     for options in ["xino=auto", "xino=off"] {
         let folder = tempfile::tempdir().unwrap();
