@@ -23,6 +23,10 @@ import sys
 import tempfile
 import threading
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHILDREN = 5
 OTHERS = 3
@@ -149,7 +153,9 @@ def processed() -> collections.Counter[int]:
     return collections.Counter(map(int, pathlib.Path("processed").read_text().split()))
 
 
-def killed_and_resumed(site: Site, settings: dict[str, object], kills: int, rng: random.Random) -> int:
+def killed_and_resumed(
+    site: Site, settings: Any, kills: int, rng: random.Random, run: Callable[..., subprocess.Popen[bytes]] = run
+) -> int:
     """Crawls in the current folder, kills the crawl this many times, and lets it end. Returns how often it was killed."""
     done = 0
     for left in range(kills, 0, -1):

@@ -13,7 +13,8 @@ scrapy = pytest.importorskip("scrapy")
 
 from scrapy.core.engine import ExecutionEngine
 
-from everseen.scrapy import JournalError, OtherJobError, _journal
+from everseen import _journal
+from everseen.scrapy import JournalError, OtherJobError
 from scrapy_jobs import crawler_of, drain, filter_of, kill, killed, request, scheduler_of, take, their_scheduler
 
 SEED = int.from_bytes(os.urandom(4), "big")

@@ -36,7 +36,7 @@ many new pages are expected to have been taken for seen.
 """
 
 from everseen.scrapy._dupefilter import DupeFilter
-from everseen.scrapy._journal import JournalError
+from everseen._journal import JournalError
 from everseen.scrapy._scheduler import Scheduler
 from everseen.scrapy._state import OtherJobError, UncleanEndError
 

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from scrapy.utils.request import request_from_dict
 
-from everseen.scrapy._journal import Journal
+from everseen._journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Container

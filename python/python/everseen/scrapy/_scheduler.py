@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from everseen.scrapy._dupefilter import DupeFilter
-from everseen.scrapy._journal import Journal, JournalError
+from everseen._journal import Journal, JournalError
 from everseen.scrapy._pending import Pending, QueueMaker
 from everseen.scrapy._state import OtherJobError, Settings, State
 

@@ -5,10 +5,7 @@ import random
 
 import pytest
 
-pytest.importorskip("scrapy")
-
-from everseen.scrapy import JournalError
-from everseen.scrapy._journal import Journal
+from everseen._journal import Journal, JournalError
 
 SEED = int.from_bytes(os.urandom(4), "big")
 

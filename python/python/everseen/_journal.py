@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from everseen._durable import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # Kind, length of the content, and checksum of all three.
 _HEAD = struct.Struct("<BII")
@@ -62,8 +62,14 @@ class Journal:
         return journal
 
     @classmethod
-    def open(cls, folder: Path, number: int, length: int) -> tuple[Journal, dict[int, int]]:
-        """Open a journal as it was at a length. Also returns the requests in it that are not done: places and sizes."""
+    def open(
+        cls, folder: Path, number: int, length: int, further: Callable[[bytes], object] | None = None
+    ) -> tuple[Journal, dict[int, int]]:
+        """Open a journal as it was at a length. Also returns the requests in it that are not done: places and sizes.
+
+        With `further` it goes on behind that length, up to the first record that a power cut has left in pieces, and calls
+        `further` with each request that was added there.
+        """
         path = cls.path(folder, number)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -72,6 +78,8 @@ class Journal:
         journal = cls(folder, number, handle)
         try:
             live = journal._replay(length)
+            if further is not None:
+                length = journal._replay_further(length, live, further)
             os.ftruncate(handle, length)
         except BaseException:
             os.close(handle)
@@ -81,17 +89,32 @@ class Journal:
 
     def _replay(self, length: int) -> dict[int, int]:
         live: dict[int, int] = {}
-        for place, kind, content in self._records(length):
-            if kind == _ADDED:
-                live[place] = _HEAD.size + len(content)
-            elif len(content) != _OFFSET.size or live.pop(_OFFSET.unpack(content)[0], None) is None:
-                raise self._damaged(place)
+        for place, kind, content in self._records(0, length):
+            self._apply(live, place, kind, content)
         return live
 
-    def _records(self, length: int) -> Iterator[tuple[int, int, bytes]]:
+    def _replay_further(self, length: int, live: dict[int, int], further: Callable[[bytes], object]) -> int:
+        """Apply the whole records behind a length, and return where they end."""
+        records = self._records(length, os.fstat(self._handle).st_size)
+        while True:
+            try:
+                place, kind, content = next(records)
+            except (StopIteration, JournalError):
+                return length
+            self._apply(live, place, kind, content)
+            if kind == _ADDED:
+                further(content)
+            length = place + _HEAD.size + len(content)
+
+    def _apply(self, live: dict[int, int], place: int, kind: int, content: bytes) -> None:
+        if kind == _ADDED:
+            live[place] = _HEAD.size + len(content)
+        elif len(content) != _OFFSET.size or live.pop(_OFFSET.unpack(content)[0], None) is None:
+            raise self._damaged(place)
+
+    def _records(self, place: int, length: int) -> Iterator[tuple[int, int, bytes]]:
         with open(os.dup(self._handle), "rb") as file:
-            file.seek(0)
-            place = 0
+            file.seek(place)
             while place < length:
                 head = file.read(_HEAD.size)
                 if len(head) < _HEAD.size:
