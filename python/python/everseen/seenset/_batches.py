@@ -60,13 +60,17 @@ def remembered(
     epoch: str,
     buffer: int | None,
     processes: int,
+    hashed: bool = False,
 ) -> dict[int, Shard]:
-    """Write a new version of each shard that gets keys, from the newest there is, and return them."""
+    """Write a new version of each shard that gets keys, from the newest there is, and return them.
+
+    `hashed`: the batches are hashes of keys already.
+    """
     settings = manifest.settings
     hasher = hasher_of(settings)
     with Spool(root, attempt) as spool:
         for batch in batches:
-            spool.add(hasher.hash_many(keys_of(batch, column)), settings.shards)
+            spool.add(batch if hashed else hasher.hash_many(keys_of(batch, column)), settings.shards)
         work = [
             (root, settings, newer.get(number) or manifest.shards[number], number, file, attempt, epoch, buffer)
             for number, file in spool.files()

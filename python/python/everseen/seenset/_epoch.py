@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from everseen import errors
+from everseen._durable import sync_folder, sync_tree
 from everseen.seenset._batches import judged, remembered
 from everseen.seenset._manifest import Manifest, Pin, Shard, epoch_name, pin_name
 
@@ -138,6 +140,18 @@ class Epoch:
     def _is_committed(self) -> bool:
         return os.path.exists(os.path.join(self.output or "", "_SUCCESS"))
 
+    def commit_output(self) -> None:
+        """Make the output durable, and mark it as whole (`_SUCCESS`). Call it when all of it is written.
+
+        From then on a program that is run again does not decide again: `committed` is true.
+        """
+        if self.output is None:
+            raise ValueError("the epoch has no output: give one to `SeenSet.epoch`")
+        self._writing()
+        sync_tree(Path(self.output))
+        (Path(self.output) / "_SUCCESS").touch()
+        sync_folder(Path(self.output))
+
     def unseen(self, batches: Iterable[Any], column: str | None = None, *, processes: int = 0) -> Iterator[Any]:
         """Return each batch with only those rows whose key was never seen, and is seen for the first time here.
 
@@ -161,6 +175,11 @@ class Epoch:
             batches, column: As of `unseen`.
             processes: How many processes write shards. With 0 this one does.
         """
+        self._remember(batches, column, processes=processes)
+
+    def _remember(
+        self, batches: Iterable[Any], column: str | None = None, *, processes: int = 0, hashed: bool = False
+    ) -> None:
         if self.published:
             return
         shards = remembered(
@@ -173,6 +192,7 @@ class Epoch:
             epoch=self.name,
             buffer=self._seen._buffer,
             processes=processes,
+            hashed=hashed,
         )
         self._shards.update(shards)
         self._remembered = True

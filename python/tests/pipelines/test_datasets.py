@@ -1,0 +1,136 @@
+"""Data sets of Hugging Face `datasets`, against an exact set."""
+
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+
+import daily
+import datasets_days
+
+from everseen import errors
+from everseen.datasets import Unseen, remember, unseen, write
+from everseen.seenset import SeenSet
+
+# Since 3.12 Python warns of forks beside threads.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture
+def seed():
+    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
+    print(f"seed {chosen}")
+    return chosen
+
+
+def small():
+    return SeenSet("set", shards=3, buffer=1 << 17)
+
+
+def check(seed, done):
+    """Each committed output is the exact one, and what was published is what is remembered."""
+    expected = daily.exact(seed)
+    outputs = sorted(pathlib.Path("out").glob("*/_SUCCESS"), key=lambda path: int(path.parent.name))
+    for day, mark in enumerate(outputs):
+        assert datasets.load_from_disk(str(mark.parent))["url"][:] == expected[day], f"seed {seed}, day {day}"
+    published = len(small().epochs)
+    assert published <= len(outputs)
+    for day, keys in enumerate(expected):
+        assert small().contains_many(keys).all() == (day < published), f"seed {seed}, day {day}"
+    assert not done or published == daily.DAYS
+
+
+def test_two_processes_equal_an_exact_set_through_kills(folder, seed):
+    daily.survives("datasets_days", seed, lambda done: check(seed, done))
+
+
+def test_the_cache_answers_for_one_state_of_the_set(folder, seed, monkeypatch):
+    calls = []
+    call = Unseen.__call__
+    monkeypatch.setattr(Unseen, "__call__", lambda function, batch: (calls.append(1), call(function, batch))[1])
+    seen, pages, keys = small(), datasets_days.day_of(seed, 0), daily.exact(seed)[0]
+
+    def fresh(name):
+        calls.clear()
+        with seen.epoch(name) as day:
+            return unseen(day, pages, "url")["url"][:]
+
+    assert fresh("one") == keys and calls
+    # Nothing has changed: the cache has it.
+    assert fresh("one") == keys and not calls
+    with seen.epoch("one") as day:
+        day.remember([keys[:100]])
+    assert fresh("two") == keys[100:] and calls
+    assert fresh("two") == keys[100:] and not calls
+
+
+def test_a_fingerprint_is_the_same_in_each_process_and_names_what_counts(folder):
+    from datasets.fingerprint import Hasher
+
+    seen = small()
+    with seen.epoch("one") as day:
+        day.remember([["a", "b"]])
+    code = """
+from datasets.fingerprint import Hasher
+from everseen.datasets import Unseen
+from everseen.seenset import SeenSet
+with SeenSet("set").epoch("two") as day:
+    print(Hasher.hash(Unseen(day, "url")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    with seen.epoch("two") as day:
+        function = Unseen(day, "url")
+        first = Hasher.hash(function)
+        assert function({"url": ["a", "c"]}) == [False, True]
+        assert Hasher.hash(function) == first == done.stdout.strip()
+        others = {Hasher.hash(Unseen(day, "text"))}
+        day.remember([["c"]])
+    with seen.epoch("three") as day:
+        others.add(Hasher.hash(Unseen(day, "url")))
+    with SeenSet("other", shards=3).epoch("one") as day:
+        others.add(Hasher.hash(Unseen(day, "url")))
+    assert len(others - {first}) == 3
+
+
+def test_formats_of_batches(folder):
+    pages = datasets.Dataset.from_dict({"url": ["a", "b", "a", "c"], "n": [1, 2, 3, 4]})
+    seen = small()
+    with seen.epoch("one") as day:
+        day.remember([["b"]])
+    with seen.epoch("two") as day:
+        for kind in (None, "arrow", "pandas", "polars", "numpy"):
+            fresh = unseen(day, pages.with_format(kind), "url")
+            assert fresh.with_format(None)["n"][:] == [1, 4], kind
+        assert unseen(day, pages.select([1]), "url").num_rows == 0
+        assert unseen(day, pages.select([]), "url").num_rows == 0
+        nulls = datasets.Dataset.from_dict({"url": ["a", None]})
+        with pytest.raises(errors.NullKeyError):
+            unseen(day, nulls, "url")
+        with pytest.raises(TypeError, match="stream"):
+            unseen(day, pages.to_iterable_dataset(), "url")
+        stream = day.unseen(pages.to_iterable_dataset().with_format("arrow").iter(2), "url")
+        assert [n for batch in stream for n in batch["n"].to_pylist()] == [1, 4]
+
+
+def test_what_is_not_written_is_not_remembered(folder):
+    pages = datasets.Dataset.from_dict({"url": ["a", "b"]})
+    seen = small()
+    with seen.epoch("one", output="out/one") as day, pytest.raises(errors.NotCommittedError):
+        remember(day, "url")
+    with seen.epoch("one", output="out/one") as day:
+        write(day, unseen(day, pages, "url"))
+    assert seen.keys == 0
+    # It was decided: another try writes nothing else.
+    with seen.epoch("one", output="out/one") as day:
+        write(day, pages.select([]))
+        remember(day, "url")
+    assert seen.contains_many(["a", "b"]).all()
+    with seen.epoch("one", output="out/one") as day:
+        remember(day, "url")
+    with seen.epoch("two") as day, pytest.raises(ValueError, match="no output"):
+        write(day, pages)
