@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 
-DAYS = 3
-ROWS = 1_500
+DAYS = 2
+ROWS = 1_000
 # How often each pipeline is killed.
-KILLS = int(os.environ.get("EVERSEEN_PIPELINE_KILLS", "3"))
+KILLS = int(os.environ.get("EVERSEEN_PIPELINE_KILLS", "2"))
 
 
 def rows(seed: int, day: int) -> list[str]:
@@ -83,14 +83,14 @@ def run(module: str, seed: int, kill_at: int | None = None) -> tuple[bool, int]:
     return True, events
 
 
-def survives(module: str, seed: int, check) -> None:
+def survives(module: str, seed: int, check, folders: tuple[str, ...] = ("set", "out")) -> None:
     """Kills a program so often, at its events from the first run to the last, and lets it end each time it does."""
     rng = random.Random(seed)
     _, total = run(module, seed)
     check(True)
     killed = 0
     while killed < KILLS:
-        for folder in ("set", "out"):
+        for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         dead = True
         while dead and killed < KILLS:
