@@ -21,7 +21,12 @@ def documented():
     """All that has a documentation: (name, text)."""
     modules = [everseen]
     for module in pkgutil.walk_packages(everseen.__path__, "everseen."):
-        modules.append(importlib.import_module(module.name))
+        try:
+            modules.append(importlib.import_module(module.name))
+        except ModuleNotFoundError as error:
+            # What it is for is not installed.
+            if error.name is None or error.name.partition(".")[0] == "everseen":
+                raise
     for module in modules:
         yield module.__name__, module.__doc__
         for name, thing in vars(module).items():

@@ -1,0 +1,166 @@
+"""Parquet files, and frames of polars, pandas and DuckDB, against an exact set."""
+
+import os
+import pathlib
+import random
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+import daily
+import frames_days
+from pyarrow import parquet
+
+from everseen import errors
+from everseen.frames import remember, unseen, write
+from everseen.seenset import SeenSet
+
+
+@pytest.fixture
+def seed():
+    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
+    print(f"seed {chosen}")
+    return chosen
+
+
+def small():
+    return SeenSet("set", shards=3, buffer=1 << 17)
+
+
+def check(seed, done):
+    """Each committed output is the exact one, and what was published is what is remembered."""
+    expected = daily.exact(seed)
+    outputs = sorted(pathlib.Path("out").glob("*/_SUCCESS"))
+    for day, mark in enumerate(outputs):
+        found = parquet.read_table(mark.parent)["url"].to_pylist()
+        assert found == expected[day], f"seed {seed}, day {day}"
+    published = len(small().epochs)
+    assert published <= len(outputs)
+    for day, keys in enumerate(expected):
+        assert small().contains_many(keys).all() == (day < published), f"seed {seed}, day {day}"
+    assert not done or published == daily.DAYS
+
+
+def test_files_across_days_equal_an_exact_set_through_kills(folder, seed):
+    daily.survives("frames_days", seed, lambda done: check(seed, done))
+
+
+ROWS = {"url": ["a", "b", "a", "c", "d"], "n": [1, 2, 3, 4, 5]}
+
+
+def as_pandas():
+    return pytest.importorskip("pandas").DataFrame(ROWS)
+
+
+def as_polars():
+    return pytest.importorskip("polars").DataFrame(ROWS)
+
+
+def as_lazy():
+    return pytest.importorskip("polars").DataFrame(ROWS).lazy()
+
+
+def as_duckdb():
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    return duckdb.connect().from_arrow(pyarrow.table(ROWS))
+
+
+def as_table():
+    return pyarrow.table(ROWS)
+
+
+def as_reader():
+    return pyarrow.table(ROWS).to_reader(max_chunksize=2)
+
+
+def as_files():
+    parquet.write_table(pyarrow.table(ROWS).slice(0, 3), "1.parquet")
+    parquet.write_table(pyarrow.table(ROWS).slice(3), "2.parquet")
+    return [pathlib.Path("2.parquet"), "1.parquet"]
+
+
+def as_folder():
+    as_files()
+    pathlib.Path("_SUCCESS").touch()
+    return "."
+
+
+FORMS = [as_pandas, as_polars, as_lazy, as_duckdb, as_table, as_reader, as_files, as_folder]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_kind_of_rows(folder, form):
+    seen = small()
+    with seen.epoch("one") as day:
+        day.remember([["b"]])
+    with seen.epoch("two", output="out/two") as day:
+        fresh = unseen(day, form(), "url")
+        if form in (as_pandas, as_polars):
+            assert type(fresh) is type(form())
+        write(day, fresh)
+        expected = [4, 5, 1] if form is as_files else [1, 4, 5]
+        assert parquet.read_table("out/two")["n"].to_pylist() == expected
+        assert not seen.contains_many(["a", "c", "d"]).any()
+        remember(day, "url")
+    assert seen.contains_many(["a", "b", "c", "d"]).all()
+    # It was decided, and is not read again.
+    with seen.epoch("two", output="out/two") as day:
+        write(day, unseen(day, form(), "url"))
+        remember(day, "url")
+    with seen.epoch("three", output="out/three") as day:
+        write(day, unseen(day, form(), "url"), compression="zstd")
+        assert parquet.read_table("out/three").num_rows == 0
+        remember(day, "url")
+    assert seen.epochs == ["one", "two", "three"]
+
+
+def test_a_result_in_a_query(folder):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    connection = duckdb.connect()
+    relation = connection.sql("select 'https://example.org/' || i % 5 as url, i as n from range(1000) t(i)")
+    with small().epoch("one") as day:
+        fresh = unseen(day, relation, "url")
+        assert duckdb.connect().sql("select sum(n), count(*) from fresh").fetchall() == [(10, 5)]
+        fresh = unseen(day, pyarrow.table(ROWS), "url")
+        assert pytest.importorskip("polars").DataFrame(fresh)["n"].to_list() == [1, 2, 4, 5]
+        assert pyarrow.table(unseen(day, pyarrow.table(ROWS), "url"))["n"].to_pylist() == [1, 2, 4, 5]
+
+
+def test_what_is_not_rows(folder):
+    seen = small()
+    with seen.epoch("one", output="out/one") as day:
+        with pytest.raises(TypeError, match="rows are"):
+            unseen(day, 5, "url")
+        with pytest.raises(FileNotFoundError, match="missing"):
+            unseen(day, "missing/*.parquet", "url")
+        with pytest.raises(errors.NotCommittedError):
+            remember(day, "url")
+        with pytest.raises(errors.NullKeyError):
+            write(day, unseen(day, pyarrow.table({"url": ["a", None]}), "url"))
+        assert not day.committed
+    with seen.epoch("one", output="out/one") as day:
+        write(day, unseen(day, pyarrow.table({"url": ["a"]}), "url"))
+        # It was decided: what comes now is not looked at.
+        write(day, 5)
+        remember(day, "url")
+    with seen.epoch("two") as day, pytest.raises(ValueError, match="no output"):
+        write(day, pyarrow.table(ROWS))
+
+
+def test_an_output_is_durable_before_it_is_marked(folder, monkeypatch):
+    """As far as calls show it."""
+    synced = []
+    fsync = os.fsync
+
+    def noted(handle):
+        synced.append((os.path.relpath(os.readlink(f"/proc/self/fd/{handle}")), os.path.exists("out/one/_SUCCESS")))
+        fsync(handle)
+
+    with small().epoch("one", output="out/one") as day:
+        monkeypatch.setattr(os, "fsync", noted)
+        write(day, pyarrow.table(ROWS))
+    assert ("out/one/part-00000.parquet", False) in synced
+    assert ("out/one", False) in synced
+    assert ("out", False) in synced
+    assert synced[-1] == ("out/one", True)
