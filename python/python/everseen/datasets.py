@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from datasets import Dataset, IterableDataset, load_from_disk
+from datasets import Dataset, IterableDataset, load_from_disk  # type: ignore[import-untyped]
 
 from everseen._everseen import Distinct
 from everseen.errors import NotCommittedError

@@ -32,16 +32,18 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from abc import ABCMeta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from datatrove.io import DataFolder, get_datafolder
-from datatrove.pipeline.base import PipelineStep
-from datatrove.utils.logging import logger
-from datatrove.utils.text import ngrams, simplify_text
-from datatrove.utils.typeshelper import Languages, StatHints
-from datatrove.utils.word_tokenizers import WordTokenizer, load_word_tokenizer
+from datatrove.data import Document, DocumentsPipeline  # type: ignore[import-untyped]
+from datatrove.io import DataFolder, DataFolderLike, get_datafolder  # type: ignore[import-untyped]
+from datatrove.pipeline.base import PipelineStep  # type: ignore[import-untyped]
+from datatrove.utils.logging import logger  # type: ignore[import-untyped]
+from datatrove.utils.text import ngrams, simplify_text  # type: ignore[import-untyped]
+from datatrove.utils.typeshelper import Languages, StatHints  # type: ignore[import-untyped]
+from datatrove.utils.word_tokenizers import WordTokenizer, load_word_tokenizer  # type: ignore[import-untyped]
 
 import everseen
 from everseen.errors import NotCommittedError
@@ -50,11 +52,6 @@ from everseen.seenset._shards import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from datatrove.data import Document, DocumentsPipeline
-    from datatrove.io import DataFolderLike
-    from datatrove.pipeline.dedup.bloom_filter import BloomFilterConfig
-    from datatrove.pipeline.writers.disk_base import DiskWriter
 
     from everseen.seenset import Manifest
     from everseen.seenset._shards import Hashes, Mask
@@ -128,7 +125,7 @@ class _Run:
         self._folder.cleanup()
 
 
-class SingleBloomFilter(PipelineStep):  # type: ignore[misc]
+class SingleBloomFilter(PipelineStep, metaclass=ABCMeta):  # type: ignore[misc]
     """Drops documents most of whose n-grams were seen; see `everseen.datatrove`.
 
     Each task begins with the set as it was before the epoch, or with nothing where there is no set. So documents of two tasks
@@ -136,9 +133,9 @@ class SingleBloomFilter(PipelineStep):  # type: ignore[misc]
 
     Args:
         output_folder: Where the n-grams that were new are left, for `Remember`.
-        config: datatrove's own.
+        config: A `BloomFilterConfig` of datatrove's.
         save_bloom_filter: Not supported: give `seen` instead.
-        exclusion_writer: Gets the documents that are dropped.
+        exclusion_writer: A writer of datatrove's that gets the documents that are dropped.
         language: Of the word tokenizer, or a `WordTokenizer`.
         seen: The folder of a seen set. Without it, only documents of this run meet.
         epoch: The name of this run: with the same name it decides as before.
@@ -152,9 +149,9 @@ class SingleBloomFilter(PipelineStep):  # type: ignore[misc]
     def __init__(
         self,
         output_folder: DataFolderLike,
-        config: BloomFilterConfig,
+        config: Any,
         save_bloom_filter: bool = False,
-        exclusion_writer: DiskWriter | None = None,
+        exclusion_writer: Any = None,
         language: str | WordTokenizer = Languages.english,
         *,
         seen: str | os.PathLike[str] | None = None,
@@ -215,7 +212,7 @@ class SingleBloomFilter(PipelineStep):  # type: ignore[misc]
         finally:
             self._end()
 
-    def _staying(self, data: DocumentsPipeline, writer: DiskWriter | None, rank: int) -> Iterator[Document]:
+    def _staying(self, data: DocumentsPipeline, writer: Any, rank: int) -> Iterator[Document]:
         for doc in data:
             with self.track_time():
                 self.stat_update(StatHints.total)
@@ -232,7 +229,7 @@ class SingleBloomFilter(PipelineStep):  # type: ignore[misc]
             run.close()
 
 
-class Remember(PipelineStep):  # type: ignore[misc]
+class Remember(PipelineStep, metaclass=ABCMeta):  # type: ignore[misc]
     """Adds to a seen set what the tasks of `SingleBloomFilter` have found to be new. Run it when all are complete.
 
     Args:

@@ -116,7 +116,7 @@ def _batches_of(lazy: Any, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBat
 
 def _paths(given: Iterable[_Path]) -> list[str]:
     found = []
-    for path in map(os.fspath, given):
+    for path in (os.fspath(path) for path in given):
         if os.path.isdir(path):
             path = os.path.join(glob.escape(path), "*.parquet")
         names = sorted(glob.glob(path, recursive=True))
