@@ -99,13 +99,17 @@ def unseen(epoch: Epoch, dataset: Dataset, column: str, *, num_proc: int | None 
         dataset: The rows. For a stream use `epoch.unseen(stream.with_format("arrow").iter(1000), column)`.
         column: The column with the keys: strings or bytes.
         num_proc: How many processes look up.
-        options: Others of `Dataset.filter`, such as `batch_size` and `load_from_cache_file`.
+        options: Others of `Dataset.filter`, such as `batch_size` and `load_from_cache_file`; not those that name the result,
+            which would be taken for that of another day.
 
     Raises:
         NullKeyError: A row has no key.
     """
     if isinstance(dataset, IterableDataset):
         raise TypeError("a stream can't be filtered twice: pass its batches to `epoch.unseen`")
+    for name in ("cache_file_name", "new_fingerprint"):
+        if options.get(name) is not None:
+            raise ValueError(f"{name} would name results of different days alike: leave it out")
     rows = dataset.filter(Unseen(epoch, column), batched=True, num_proc=num_proc, **options)
     settings = epoch.base.settings
     hasher, other, distinct = hasher_of(settings), second_hasher_of(settings), Distinct()

@@ -96,7 +96,7 @@ def _read(rows: Any) -> tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]:
         return reader.schema, reader
     if hasattr(rows, "collect"):
         # A lazy frame of polars.
-        schema = rows.collect_schema().to_frame().to_arrow().schema
+        schema = rows.head(0).collect().to_arrow().schema
         return schema, _batches_of(rows, schema)
     if isinstance(rows, str | os.PathLike) or (
         isinstance(rows, list | tuple) and all(isinstance(path, str | os.PathLike) for path in rows)
@@ -117,6 +117,9 @@ def _batches_of(lazy: Any, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBat
 def _paths(given: Iterable[_Path]) -> list[str]:
     found = []
     for path in (os.fspath(path) for path in given):
+        if os.path.isfile(path):
+            found.append(path)
+            continue
         if os.path.isdir(path):
             path = os.path.join(glob.escape(path), "*.parquet")
         names = sorted(glob.glob(path, recursive=True))

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 from collections import deque
 
 import pytest
@@ -18,7 +19,7 @@ from crawlee.configuration import Configuration
 from crawlee.storage_clients import FileSystemStorageClient
 
 from everseen import _journal, errors
-from everseen.crawlee import JournalError, OtherQueueError, StorageClient
+from everseen.crawlee import JournalError, OtherQueueError, RequestQueueClient, StorageClient
 from everseen.crawlee._queue import Options, Queue
 
 SEED = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
@@ -288,6 +289,58 @@ def test_a_full_disk_takes_no_request_for_seen(folder, monkeypatch):
         answer = await client.add_batch_of_requests([request(1)])
         assert not answer.processed_requests[0].was_already_present
         assert await drained(client) == [1]
+
+    asyncio.run(run())
+
+
+def test_a_queue_that_could_not_be_synced_is_left(folder, monkeypatch):
+    """Another try could succeed, and what the first has lost would be missing without a word."""
+
+    async def run():
+        client = await client_of()
+        await client.add_batch_of_requests([request(1)])
+
+        def broken(_):
+            raise OSError(5, "Input/output error")
+
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="Input"):
+            patch.setattr(os, "fdatasync", broken)
+            await client.add_batch_of_requests([request(2)])
+            client._commit()
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.add_batch_of_requests([request(3)])
+        assert await drained(await client_of()) == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_commits_that_were_not_waited_for(folder, monkeypatch):
+    """A task that is cancelled leaves its commit behind, and the next commit waits for it."""
+    write, begun, two = RequestQueueClient._write_metadata, threading.Event(), threading.Event()
+    inside = []
+
+    def watched(client):
+        if inside:
+            two.set()
+        inside.append(client)
+        begun.set()
+        # Time enough for one that doesn't wait.
+        two.wait(0.2)
+        write(client)
+        inside.pop()
+
+    async def run():
+        client = await client_of(commit_interval=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(RequestQueueClient, "_write_metadata", watched)
+            task = asyncio.create_task(client.add_batch_of_requests([request(1)]))
+            await asyncio.to_thread(begun.wait, 60)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await client.add_batch_of_requests([request(2)])
+        assert not two.is_set()
+        assert await drained(client) == [1, 2]
 
     asyncio.run(run())
 

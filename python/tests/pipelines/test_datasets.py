@@ -111,6 +111,9 @@ def test_formats_of_batches(folder):
         nulls = datasets.Dataset.from_dict({"url": ["a", None]})
         with pytest.raises(errors.NullKeyError):
             unseen(day, nulls, "url")
+        for name in ("cache_file_name", "new_fingerprint"):
+            with pytest.raises(ValueError, match=name):
+                unseen(day, pages, "url", **{name: "same"})
         with pytest.raises(TypeError, match="stream"):
             unseen(day, pages.to_iterable_dataset(), "url")
         stream = day.unseen(pages.to_iterable_dataset().with_format("arrow").iter(2), "url")

@@ -76,8 +76,9 @@ def as_reader():
 
 def as_files():
     parquet.write_table(pyarrow.table(ROWS).slice(0, 3), "1.parquet")
-    parquet.write_table(pyarrow.table(ROWS).slice(3), "2.parquet")
-    return [pathlib.Path("2.parquet"), "1.parquet"]
+    # A name that would match nothing as a pattern.
+    parquet.write_table(pyarrow.table(ROWS).slice(3), "2[x].parquet")
+    return [pathlib.Path("2[x].parquet"), "1.parquet"]
 
 
 def as_folder():

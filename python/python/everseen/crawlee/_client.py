@@ -130,8 +130,10 @@ class RequestQueueClient(bases.RequestQueueClient):
             await asyncio.to_thread(self._commit)
 
     def _commit(self) -> None:
-        self._queue.commit()
-        self._write_metadata()
+        # A task that waits for it may be cancelled; it goes on, and another one begins.
+        with self._queue.alone():
+            self._queue.commit()
+            self._write_metadata()
 
     async def get_metadata(self) -> RequestQueueMetadata:
         """Return what the queue is called and holds."""

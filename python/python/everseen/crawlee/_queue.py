@@ -216,7 +216,8 @@ class Queue:
         self._places.move_to_end(key, last=not front)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
+        """Keep other threads out, and raise `RuntimeError` if the queue is no longer this one's."""
         with self._lock:
             if self._opened.get(self._folder) is not self:
                 raise RuntimeError(f"the queue in {self._folder} was closed, dropped, or opened again")
@@ -243,7 +244,7 @@ class Queue:
         Returns:
             `True` for a new one, `False` for one that waits or is in progress, `None` for one that is done.
         """
-        with self._alone():
+        with self.alone():
             if key in self._in_progress:
                 return False
             if key in self._places:
@@ -269,7 +270,7 @@ class Queue:
 
     def find(self, key: str) -> bytes | None:
         """Return a request that is not done."""
-        with self._alone():
+        with self.alone():
             place = self._places.get(key)
             if place is None and key in self._in_progress:
                 place = self._in_progress[key][0]
@@ -277,7 +278,7 @@ class Queue:
 
     def take(self) -> bytes | None:
         """Return the next request, which is in progress from now on."""
-        with self._alone():
+        with self.alone():
             if not self._places:
                 return None
             key, place = next(iter(self._places.items()))
@@ -288,7 +289,7 @@ class Queue:
 
     def done(self, key: str) -> bool:
         """End a request. Returns whether it was in progress."""
-        with self._alone():
+        with self.alone():
             found = self._in_progress.get(key)
             if found is None:
                 return False
@@ -299,7 +300,7 @@ class Queue:
 
     def put_back(self, key: str, request: bytes, *, front: bool = False) -> bool:
         """Queue a request again, as it is now. Returns whether it was in progress."""
-        with self._alone():
+        with self.alone():
             found = self._in_progress.get(key)
             if found is None:
                 return False
@@ -317,12 +318,17 @@ class Queue:
 
     def commit(self) -> None:
         """Make everything so far durable."""
-        with self._alone():
+        with self.alone():
             if not self._changed:
                 return
             before = self._rewrite() if self._journal.is_wasteful else None
-            # The store must not know a key whose request a power cut takes away.
-            self._journal.sync()
+            try:
+                # The store must not know a key whose request a power cut takes away.
+                self._journal.sync()
+            except OSError:
+                # Another try could succeed without what this one has lost. Opening goes back to the last commit.
+                self._leave()
+                raise
             self._store.commit(_State(self._journal.number, self._journal.length, self.total).tag())
             self._changed = False
             self._due = monotonic() + self._options.interval
@@ -372,7 +378,7 @@ class Queue:
 
     def clear(self) -> None:
         """Remove all requests, and begin again."""
-        with self._alone():
+        with self.alone():
             self.remove()
             self._begin()
 
