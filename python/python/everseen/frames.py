@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # type: ignore[import-untyped]
-from pyarrow import dataset, parquet
+from pyarrow import parquet
 
 from everseen.errors import NotCommittedError
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from everseen.seenset import Epoch
 
 __all__ = ["Rows", "remember", "unseen", "write"]
+
+_BATCH = 1 << 15
 
 _Path = str | os.PathLike[str]
 
@@ -101,11 +103,21 @@ def _read(rows: Any) -> tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]:
     if isinstance(rows, str | os.PathLike) or (
         isinstance(rows, list | tuple) and all(isinstance(path, str | os.PathLike) for path in rows)
     ):
-        files = dataset.dataset(_paths([rows] if isinstance(rows, str | os.PathLike) else rows), format="parquet")
-        # One after the other: the first row of a key is the same at each try.
-        parts = (part for fragment in files.get_fragments() for part in fragment.to_batches(schema=files.schema))
-        return files.schema, parts
+        files = _paths([rows] if isinstance(rows, str | os.PathLike) else rows)
+        return parquet.read_schema(files[0]), _batches_in(files, None)
     raise TypeError(f"{type(rows).__name__}: rows are a frame, a relation, an Arrow table or reader, or paths of files")
+
+
+def _batches_in(files: list[str], columns: list[str] | None) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of files, one file after the other: so the first row of a key is the same at each try."""
+    schema = parquet.read_schema(files[0])
+    if columns is not None:
+        schema = pyarrow.schema([schema.field(column) for column in columns])
+    for file in files:
+        # A data set of pyarrow would read hundreds of megabytes ahead.
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(_BATCH, columns=columns):
+                yield batch if batch.schema.equals(schema) else batch.select(schema.names).cast(schema)
 
 
 def _batches_of(lazy: Any, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
@@ -166,5 +178,4 @@ def remember(epoch: Epoch, column: str, *, processes: int = 0) -> None:
         return
     if not epoch.committed or epoch.output is None:
         raise NotCommittedError(f"{epoch.output} holds no _SUCCESS: it is not committed")
-    files = dataset.dataset(_paths([epoch.output]), format="parquet")
-    epoch.remember(files.to_batches(columns=[column]), column, processes=processes)
+    epoch.remember(_batches_in(_paths([epoch.output]), [column]), column, processes=processes)

@@ -116,6 +116,20 @@ def test_each_kind_of_rows(folder, form):
     assert seen.epochs == ["one", "two", "three"]
 
 
+def test_files_whose_columns_differ(folder):
+    """The first one says which there are, in which order, and of which types."""
+    parquet.write_table(pyarrow.table({"url": ["a"], "n": pyarrow.array([1], pyarrow.int64())}), "1.parquet")
+    small_n, large_url = pyarrow.array([2], pyarrow.int8()), pyarrow.array(["b"], pyarrow.large_string())
+    parquet.write_table(pyarrow.table({"n": small_n, "more": [0], "url": large_url}), "2.parquet")
+    with small().epoch("one", output="out/one") as day:
+        write(day, unseen(day, "*.parquet", "url"))
+        assert parquet.read_table("out/one").to_pydict() == {"url": ["a", "b"], "n": [1, 2]}
+        remember(day, "url")
+    parquet.write_table(pyarrow.table({"url": ["c"]}), "2.parquet")
+    with small().epoch("two", output="out/two") as day, pytest.raises(KeyError, match="n"):
+        write(day, unseen(day, "*.parquet", "url"))
+
+
 def test_a_result_in_a_query(folder):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     connection = duckdb.connect()
