@@ -408,9 +408,10 @@ asyncio.run(main())
     asyncio.run(run())
 
 
-def test_a_process_that_ends_says_nothing(folder):
-    """Without a last word of the crawler, and without a warning of what was not committed."""
-    code = """
+@pytest.mark.parametrize("last", ["", "import shutil; shutil.rmtree('storage')"])
+def test_a_process_that_ends_says_nothing(folder, last):
+    """Without a last word of the crawler, and without a warning of what was not committed; also if its storage is gone."""
+    code = f"""
 import asyncio, os, sys
 sys.path.insert(0, os.environ["HERE"])
 from test_crawlee import client_of, request
@@ -419,6 +420,7 @@ async def main():
     await client.add_batch_of_requests([request(1)])
     await client.add_batch_of_requests([request(2)])
 asyncio.run(main())
+{last}
 """
     environment = os.environ | {"HERE": str(pathlib.Path(__file__).parent)}
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True)
@@ -427,7 +429,7 @@ asyncio.run(main())
     async def run():
         client = await client_of()
         assert client._queue._store.recovery.dropped == 0
-        assert await drained(client) == [1, 2]
+        assert await drained(client) == ([] if last else [1, 2])
 
     asyncio.run(run())
 

@@ -351,8 +351,12 @@ class Queue:
         """Commit, and close."""
         with self._lock:
             if self._opened.get(self._folder) is self:
-                self.commit()
-                self._leave()
+                try:
+                    self.commit()
+                finally:
+                    # A commit that has failed has left already, if it had to.
+                    if self._opened.get(self._folder) is self:
+                        self._leave()
 
     def _leave(self) -> None:
         del self._opened[self._folder]
@@ -389,5 +393,8 @@ def _close_all() -> None:
         try:
             queue.close()
         except Exception as error:
+            if not queue._folder.exists():
+                # A program has removed its storage, and is done with it.
+                continue
             # The journal has everything that the last commit has not.
             warnings.warn(f"closing {queue._folder}: {error}", RuntimeWarning, stacklevel=1)
