@@ -390,11 +390,12 @@ class Queue:
 @atexit.register
 def _close_all() -> None:
     for queue in list(Queue._opened.values()):
+        was_closed = queue._store.closed
         try:
             queue.close()
         except Exception as error:
-            if not queue._folder.exists():
-                # A program has removed its storage, and is done with it.
+            if was_closed or not queue._folder.exists():
+                # `multiprocessing` has closed all stores before; or the program has removed its storage.
                 continue
             # The journal has everything that the last commit has not.
             warnings.warn(f"closing {queue._folder}: {error}", RuntimeWarning, stacklevel=1)
