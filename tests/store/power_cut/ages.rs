@@ -32,12 +32,14 @@ pub struct Ages {
 impl Contents {
     /// Takes out what is forgotten in a step.
     fn forget(&mut self, now: u64) {
-        let gone = self
-            .came
-            .extract_if(.., |_, (_, last)| !is_remembered(*last, now));
-        for (number, _) in gone {
-            self.keys.remove(number);
-        }
+        let keys = &mut self.keys;
+        self.came.retain(|number, (_, last)| {
+            let stays = is_remembered(*last, now);
+            if !stays {
+                keys.remove(*number);
+            }
+            stays
+        });
     }
 }
 

@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         if plan.of_fingerprints {
             setup.take_fingerprints(&plan.seen, recording, &mut random);
         }
-        setup.forgets = plan.forgets.then(|| match recording % 2 {
+        setup.forgets = plan.forgets.then_some(match recording % 2 {
             0 => ForgetBy::First,
             _ => ForgetBy::Last,
         });
