@@ -132,7 +132,7 @@ fn is_done(limit: u64, first: u64, path: &Path) -> bool {
 fn a_handle_without_address_space_ends_with_a_typed_error_and_loses_nothing() {
     let least = least_limit();
     let mut done = Vec::new();
-    let some = all_or(&[8, 10, 12, 14, 16, 20, 30, 60, 200][..], &[8, 14, 20, 60]);
+    let some = all_or(&[8, 10, 12, 14, 16, 20, 30, 60, 200][..], &[8, 20]);
     for more in some {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
@@ -160,7 +160,7 @@ fn a_store_that_others_made_with_more_memory_is_refused_before_anything_is_lost(
     store.close().unwrap();
     let least = least_limit();
     let mut done = Vec::new();
-    for more in all_or(&[14, 18, 22, 30, 200][..], &[14, 22, 200]) {
+    for more in all_or(&[14, 18, 22, 30, 200][..], &[14, 200]) {
         std::fs::copy(&made, &path).unwrap();
         done.push(is_done(least + more * 1000, first, &path));
         std::fs::remove_file(&path).unwrap();

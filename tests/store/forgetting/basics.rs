@@ -125,7 +125,7 @@ fn forgets_all_once(on_damage: OnDamage) {
 /// Exactly in a small store, about in one of more than 1,024 pages.
 #[test]
 fn a_store_tells_how_many_keys_are_how_old() {
-    for (each, is_small) in [(500, true), (200_000, false)] {
+    for (each, is_small) in [(500, true), (130_000, false)] {
         let (_folder, path) = place();
         let store = forgetting(BEGIN)
             .capacity(10_000_000)
