@@ -131,7 +131,6 @@ impl Run {
             return Ok(());
         };
         let numbers: Vec<u64> = self.model.there().into_iter().collect();
-        // Those that a transaction has brought again or removed have the age that they had.
         let keys: Vec<_> = numbers
             .iter()
             .map(|number| &ready_keys()[*number as usize])
@@ -140,8 +139,10 @@ impl Run {
         let reader = reader.map_err(|error| format!("a reader: {error:?}"))?;
         for (number, found) in numbers.iter().zip(steps_of(&reader, &keys, now)) {
             let (model, came) = (&self.model.ages, self.model.ages.came[number]);
+            // What a transaction has brought again has no age before its commit: a look-up counts it at any time.
             let is_so = found == Some(came)
                 || model.doubtful.contains(number) && found == Some(now)
+                || model.renewed.contains(number) && found == Some(now + 1)
                 || self.model.maybe.contains(number);
             if !is_so {
                 return Err(format!(

@@ -11,7 +11,7 @@ const MILLION: u64 = 1_000_000;
 
 /// A million with `EVERSEEN_ALL=1`.
 fn keys() -> u64 {
-    all_or(MILLION, MILLION / 4)
+    all_or(MILLION, MILLION / 2)
 }
 
 /// The bytes of a key, as a user would have them.
