@@ -1,9 +1,6 @@
 //! When the keys of a store that forgets came.
 
-use everseen::Store;
-
-use super::task::key_of;
-use crate::support::ages::{is_remembered, steps_of};
+use crate::support::ages::is_remembered;
 
 /// In which step each key of one worker came. They come in the order of their numbers, and so are forgotten in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,17 +31,10 @@ impl Ages {
         gone.next().map_or(0, |came| came.next)
     }
 
-    fn of(&self, index: u64) -> Option<u64> {
+    /// Returns the step in which a key came.
+    pub fn of(&self, index: u64) -> Option<u64> {
         let place = self.0.partition_point(|came| came.next <= index);
         self.0.get(place).map(|came| came.step)
-    }
-
-    /// Holds the ages of a worker's keys against these. The reader's time goes on for it.
-    pub fn check(&self, reader: &Store, worker: usize, indices: std::ops::Range<u64>, now: u64) {
-        let keys: Vec<_> = indices.clone().map(|index| key_of(worker, index)).collect();
-        for (index, found) in indices.zip(steps_of(reader, &keys, now)) {
-            assert_eq!(found, self.of(index), "key {index} of worker {worker}");
-        }
     }
 
     pub fn encode(&self) -> String {

@@ -7,7 +7,7 @@ use everseen::testing::Options;
 
 use super::ages::Ages;
 use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of, numbers_of};
-use crate::support::ages::BEGIN;
+use crate::support::ages::{BEGIN, steps_of};
 use crate::support::unsynced::Unsynced;
 
 /// How far behind the last key to look for keys that must not be there.
@@ -162,11 +162,19 @@ impl Ledger {
 
     /// Holds the ages of what is there against the ledger. What nobody had heard of came last.
     fn check_ages(&self, reader: &Store, task: &Task, held: &Held) {
+        let (mut keys, mut came) = (Vec::new(), Vec::new());
         for worker in (0..task.workers).filter(|_| task.forgets) {
             let mut ages = self.ages[worker].clone();
             ages.add(held.next[worker], self.clock);
-            let there = held.gone[worker]..held.next[worker];
-            ages.check(reader, worker, there, self.clock);
+            for index in held.gone[worker]..held.next[worker] {
+                keys.push(key_of(worker, index));
+                came.push((worker, index, ages.of(index)));
+            }
+        }
+        // All in one go: the reader's time goes on, and doesn't come back.
+        let found = steps_of(reader, &keys, self.clock);
+        for ((worker, index, came), found) in came.into_iter().zip(found) {
+            assert_eq!(found, came, "key {index} of worker {worker}");
         }
     }
 
