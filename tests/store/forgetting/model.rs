@@ -263,6 +263,11 @@ impl World {
             self.handles[handle].close().unwrap();
         }
         self.model.abort(handle);
+        if behind > 0 {
+            // Opening tells others nothing. A time that one was told counts for all of them.
+            let other = &self.handles[(handle + 1) % self.kind.handles];
+            other.advance_to(at(self.model.clock)).unwrap();
+        }
         let mut handles = std::mem::take(&mut self.handles);
         drop(handles.remove(handle));
         let options = self.options().clock(at(self.model.clock - behind));
