@@ -115,7 +115,7 @@ impl Writer<'_> {
     /// each key is then looked up in its turn.
     pub(crate) fn look_ahead(&self, keys: &SourceTail<'_>) -> Result<Option<LookAhead>> {
         self.reader()
-            .look_ahead_to_claim(keys, self.active_search())
+            .look_ahead_to_claim(keys, self.active_search()?)
     }
 
     /// Brings a look ahead up to date for the keys from a place on. Where keys inserted since may be in the pages, looks
@@ -144,12 +144,13 @@ impl Writer<'_> {
     }
 
     /// Returns how the precheck searches the active buffer. It skips that buffer if the last batch was mostly new,
-    /// because claiming searches it anyway. A key that this buffer has removed must not be taken for one below.
-    fn active_search(&self) -> Option<impl Fn(Presence) -> Option<bool>> {
+    /// because claiming searches it anyway. A key that this buffer has removed must not be taken for one below: the view of
+    /// the last call may be of an earlier buffer, in which nothing was removed.
+    fn active_search(&self) -> Result<Option<impl Fn(Presence) -> Option<bool>>> {
         let reader = self.reader();
         let searches = !self.hints.mostly_new.load(Ordering::Relaxed)
-            || self.views.cell.load().active.buffer.has_removals();
-        searches.then_some(move |presence| reader.says_seen(presence))
+            || self.views.current()?.active.buffer.has_removals();
+        Ok(searches.then_some(move |presence| reader.says_seen(presence)))
     }
 
     /// Claims a batch, prechecked or not.

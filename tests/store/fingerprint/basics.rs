@@ -130,6 +130,22 @@ fn what_was_removed_is_gone_and_comes_back_when_inserted() {
     assert_eq!(store.stats().unwrap().keys, 50_000);
 }
 
+/// A large batch after one that was mostly new leaves the buffer to the claim, unless keys were removed in it. That is asked
+/// of the buffer of now, which the other handle has begun.
+#[test]
+fn what_another_handle_has_removed_since_is_new_in_a_large_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options().background(false);
+    let [one, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
+    assert!(!one.insert_batch(&keys(0..200)).unwrap().contains(&false));
+    other.checkpoint().unwrap();
+    assert!(other.remove(7_u64).unwrap());
+    let new = one.insert_batch(&keys(0..200)).unwrap();
+    let new: Vec<_> = (0..200).filter(|place| new[*place]).collect();
+    assert_eq!(new, [7]);
+}
+
 /// Whatever a transaction has removed counts towards its quota, but a key that is absent still gets its answer.
 #[test]
 fn a_transaction_that_removes_too_many_is_refused() {
