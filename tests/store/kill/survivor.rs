@@ -162,8 +162,11 @@ impl Ledger {
 
     /// Holds the ages of what is there against the ledger. What nobody had heard of came last.
     fn check_ages(&self, reader: &Store, task: &Task, held: &Held) {
+        if !task.forgets {
+            return;
+        }
         let (mut keys, mut came) = (Vec::new(), Vec::new());
-        for worker in (0..task.workers).filter(|_| task.forgets) {
+        for worker in 0..task.workers {
             let mut ages = self.ages[worker].clone();
             ages.add(held.next[worker], self.clock);
             for index in held.gone[worker]..held.next[worker] {
