@@ -73,7 +73,7 @@ mod system {
 
     pub(super) fn wait(word: &AtomicU64, expected: u32, slice: Duration) -> bool {
         let awake = lock(&ASLEEP);
-        // Who wakes sleepers has changed the word before, and waits for the mutex.
+        // A waker changes the word first, and then waits for the mutex.
         if word.load(Ordering::Acquire) as u32 == expected {
             drop(WOKEN.wait_timeout(awake, slice));
         }

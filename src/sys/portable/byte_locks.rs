@@ -4,6 +4,7 @@
 //! all other processes, which find every byte locked. The system frees a file when its process ends, however it ends.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -116,20 +117,19 @@ pub(in crate::sys) fn set(opened: &Opened, kind: Kind, byte: u64) -> io::Result<
     if !opened.is_own() {
         return Ok(false);
     }
-    if !table.files.contains_key(&opened.key) {
-        let locked = opened.file.try_clone()?;
-        if !process_lock::try_lock(&locked)? {
-            return Ok(false);
+    let own = match table.files.entry(opened.key) {
+        Entry::Occupied(own) => own.into_mut(),
+        Entry::Vacant(place) => {
+            let locked = opened.file.try_clone()?;
+            if !process_lock::try_lock(&locked)? {
+                return Ok(false);
+            }
+            place.insert(OwnFile {
+                locked,
+                number: opened.number,
+                bytes: BTreeMap::new(),
+            })
         }
-        let own = OwnFile {
-            locked,
-            number: opened.number,
-            bytes: BTreeMap::new(),
-        };
-        table.files.insert(opened.key, own);
-    }
-    let Some(own) = table.files.get_mut(&opened.key) else {
-        return Ok(false);
     };
     if own.conflicts(opened.number, kind, byte) {
         return Ok(false);

@@ -25,8 +25,14 @@ pub(crate) struct Region {
     file: Option<File>,
 }
 
-/// The regions that handles share, with their files: while those are open, the system gives no other file their numbers.
-static SHARED: Mutex<BTreeMap<(u64, u64), (Arc<MmapRaw>, File)>> = Mutex::new(BTreeMap::new());
+/// A region that handles share.
+struct Shared {
+    raw: Arc<MmapRaw>,
+    /// While it is open, the system gives no other file its number.
+    file: File,
+}
+
+static SHARED: Mutex<BTreeMap<(u64, u64), Shared>> = Mutex::new(BTreeMap::new());
 
 fn key_of(file: &File) -> io::Result<(u64, u64)> {
     let id = state_of(file)?.id;
@@ -36,9 +42,9 @@ fn key_of(file: &File) -> io::Result<(u64, u64)> {
 /// Forgets the regions whose files have no name, and which no handle has, except one that goes.
 fn forget_unnamed(going: Option<&Arc<MmapRaw>>) {
     let is_named = |file: &File| state_of(file).is_ok_and(|state| state.links > 0);
-    lock(&SHARED).retain(|_, (raw, file)| {
-        let is_going = going.is_some_and(|going| Arc::ptr_eq(raw, going));
-        Arc::strong_count(raw) > 1 + usize::from(is_going) || is_named(file)
+    lock(&SHARED).retain(|_, shared| {
+        let is_going = going.is_some_and(|going| Arc::ptr_eq(&shared.raw, going));
+        Arc::strong_count(&shared.raw) > 1 + usize::from(is_going) || is_named(&shared.file)
     });
 }
 
@@ -63,12 +69,18 @@ impl Region {
     pub(crate) fn create(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
         let file = folder.create(path)?;
         let made = Self::private(words);
-        let made = made.and_then(|made| Ok((key_of(&file)?, file.try_clone()?, made)));
-        let (key, kept, mut made) = made.inspect_err(|_| {
+        let made = made.and_then(|made| {
+            let shared = Shared {
+                raw: Arc::clone(&made.raw),
+                file: file.try_clone()?,
+            };
+            Ok((key_of(&file)?, shared, made))
+        });
+        let (key, shared, mut made) = made.inspect_err(|_| {
             let _ = folder.remove(path);
         })?;
         forget_unnamed(None);
-        lock(&SHARED).insert(key, (Arc::clone(&made.raw), kept));
+        lock(&SHARED).insert(key, shared);
         made.file = Some(file);
         Ok(made)
     }
@@ -86,7 +98,7 @@ impl Region {
         let file = folder.open_file(path, write)?;
         let key = key_of(&file)?;
         match lock(&SHARED).get(&key) {
-            Some((raw, _)) => Ok(Self::of(Arc::clone(raw), !write, Some(file))),
+            Some(shared) => Ok(Self::of(Arc::clone(&shared.raw), !write, Some(file))),
             None => Err(io::ErrorKind::InvalidData.into()),
         }
     }
