@@ -1,5 +1,8 @@
 """Each test has a folder of its own, which is the current one."""
 
+import os
+import random
+
 import pytest
 
 
@@ -15,3 +18,10 @@ def store(folder):
 
     with everseen.open("store.ever", buffer=1 << 20) as opened:
         yield opened
+
+
+@pytest.fixture
+def seed():
+    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
+    print(f"seed {chosen}")
+    return chosen

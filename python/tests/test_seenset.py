@@ -22,13 +22,6 @@ pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
-@pytest.fixture
-def seed(request):
-    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
-    print(f"seed {chosen}")
-    return chosen
-
-
 def small(name="set", **settings):
     return SeenSet(name, buffer=1 << 20, **{"shards": 4, **settings})
 

@@ -30,13 +30,6 @@ def one(tmp_path_factory):
     session.stop()
 
 
-@pytest.fixture
-def seed():
-    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
-    print(f"seed {chosen}")
-    return chosen
-
-
 def generated(spark, seed, epoch, rows=ROWS):
     """Rows of which half repeat within the epoch, and half of the rest were in an epoch before."""
     key = sql.concat(

@@ -177,31 +177,60 @@ def killed_and_resumed(
     return done
 
 
-OURS = {"SCHEDULER": "everseen.scrapy.Scheduler"}
+def lose_no_page(
+    site: Site, settings: Any, kills: int, say: Callable[[str], None], run: Callable[..., subprocess.Popen[bytes]] = run
+) -> None:
+    """Kills a crawl of the site and lets it end: each page is processed, and another crawl has nothing to fetch."""
+    seed = int.from_bytes(os.urandom(4), "big")
+    landed = killed_and_resumed(site, settings, kills, random.Random(seed), run)
+    found = processed()
+    again = site.fetched.total() - site.pages
+    say(f"{site.pages} pages, {landed} of {kills} kills landed, {again} fetched again, seed {seed}")
+    assert landed > 0, f"seed {seed}"
+    assert set(found) == set(range(site.pages)), f"seed {seed}, {landed} kills, {again} fetched again"
+    before = site.fetched.total()
+    assert run(site.port, settings).wait() == 0
+    assert site.fetched.total() == before
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=200)
+def measure(
+    description: str | None,
+    peer: str,
+    pages: int,
+    kills: int,
+    settings_of: Callable[[float | None], Any],
+    run: Callable[..., subprocess.Popen[bytes]] = run,
+) -> None:
+    """Kills a large crawl, as the command line asks. The settings follow from the interval of commits; `None` asks for those
+    of the peer alone."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=pages)
+    parser.add_argument("--kills", type=int, default=kills)
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between commits")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
-    parser.add_argument("--scrapy", action="store_true", help="with Scrapy's own filter and scheduler")
+    parser.add_argument(f"--{peer.lower()}", dest="alone", action="store_true", help=f"with {peer}'s own, beside it")
     given = parser.parse_args()
-    settings = {} if given.scrapy else {**OURS, "EVERSEEN_COMMIT_INTERVAL": given.interval}
-    print(f"{given.pages} pages, {given.kills} kills, seed {given.seed}, {settings or 'Scrapy alone'}")
+    settings = settings_of(None if given.alone else given.interval)
+    print(f"{given.pages} pages, {given.kills} kills, seed {given.seed}, {settings or f'{peer} alone'}")
     site, begun = Site(given.pages), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="everseen-crawl-") as folder, contextlib.chdir(folder):
         try:
-            kills = killed_and_resumed(site, settings, given.kills, random.Random(given.seed))
+            landed = killed_and_resumed(site, settings, given.kills, random.Random(given.seed), run)
         finally:
             site.close()
         found = processed()
-    print(f"killed {kills} times, {time.monotonic() - begun:.0f} s")
+    print(f"killed {landed} times, {time.monotonic() - begun:.0f} s")
     print(f"pages processed: {len(found)} of {given.pages}; lost: {given.pages - len(found)}")
     print(f"processed more than once: {sum(count > 1 for count in found.values())}")
     print(f"requests answered: {site.fetched.total()}, {site.fetched.total() - len(site.fetched)} of them again")
 
 
+OURS = {"SCHEDULER": "everseen.scrapy.Scheduler"}
+
+
+def settings_of(interval: float | None) -> dict[str, object]:
+    return {} if interval is None else {**OURS, "EVERSEEN_COMMIT_INTERVAL": interval}
+
+
 if __name__ == "__main__":
-    main()
+    measure(__doc__, "Scrapy", 100_000, 200, settings_of)

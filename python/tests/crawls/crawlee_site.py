@@ -8,16 +8,11 @@ See `crawl_site` for the site.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
 import os
 import pathlib
-import random
 import subprocess
 import sys
-import tempfile
-import time
 
 import crawl_site
 
@@ -58,28 +53,9 @@ def run(port: int, options: dict[str, object] | None) -> subprocess.Popen[bytes]
     return subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=5_000)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds between commits")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
-    parser.add_argument("--crawlee", action="store_true", help="with Crawlee's own queue")
-    given = parser.parse_args()
-    options = None if given.crawlee else {"commit_interval": given.interval}
-    print(f"{given.pages} pages, {given.kills} kills, seed {given.seed}, {options or 'Crawlee alone'}")
-    site, begun = crawl_site.Site(given.pages), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="everseen-crawl-") as folder, contextlib.chdir(folder):
-        try:
-            kills = crawl_site.killed_and_resumed(site, options, given.kills, random.Random(given.seed), run)
-        finally:
-            site.close()
-        found = crawl_site.processed()
-    print(f"killed {kills} times, {time.monotonic() - begun:.0f} s")
-    print(f"pages processed: {len(found)} of {given.pages}; lost: {given.pages - len(found)}")
-    print(f"processed more than once: {sum(count > 1 for count in found.values())}")
-    print(f"requests answered: {site.fetched.total()}, {site.fetched.total() - len(site.fetched)} of them again")
+def options_of(interval: float | None) -> dict[str, object] | None:
+    return None if interval is None else {"commit_interval": interval}
 
 
 if __name__ == "__main__":
-    main()
+    crawl_site.measure(__doc__, "Crawlee", 5_000, 50, options_of, run)

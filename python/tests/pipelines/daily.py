@@ -9,6 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+from everseen.seenset import SeenSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAYS = 2
 ROWS = 1_000
@@ -31,6 +37,24 @@ def exact(seed: int) -> list[list[str]]:
         seen |= fresh.keys()
         expected.append(list(fresh))
     return expected
+
+
+def seen_set() -> SeenSet:
+    """A small set of the current folder."""
+    return SeenSet("set", shards=3, buffer=1 << 17)
+
+
+def check(seed: int, done: bool, keys_in: Callable[[pathlib.Path], list[str]]) -> None:
+    """Each committed output is the exact one, and what was published is what is remembered."""
+    expected = exact(seed)
+    outputs = sorted(pathlib.Path("out").glob("*/_SUCCESS"), key=lambda path: int(path.parent.name))
+    for day, mark in enumerate(outputs):
+        assert keys_in(mark.parent) == expected[day], f"seed {seed}, day {day}"
+    published = len(seen_set().epochs)
+    assert published <= len(outputs)
+    for day, keys in enumerate(expected):
+        assert seen_set().contains_many(keys).all() == (day < published), f"seed {seed}, day {day}"
+    assert not done or published == DAYS
 
 
 def say(event: str) -> None:

@@ -2,11 +2,11 @@
 
 import datasets
 import pyarrow
-from daily import DAYS, around, rows, say
+from daily import DAYS, around, rows, say, seen_set
 from pyarrow import parquet
 
 import everseen.datasets
-from everseen.seenset import Epoch, SeenSet
+from everseen.seenset import Epoch
 
 
 def day_of(seed, day):
@@ -28,7 +28,7 @@ def drive(seed):
     for name in ("commit_output", "remember", "publish"):
         around(Epoch, name)
     around(datasets.Dataset, "save_to_disk")
-    seen = SeenSet("set", shards=3, buffer=1 << 17)
+    seen = seen_set()
     for day in range(DAYS):
         pages = day_of(seed, day)
         with seen.epoch(str(day), output=f"out/{day}") as epoch:

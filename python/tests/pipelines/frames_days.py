@@ -3,11 +3,11 @@
 import pathlib
 
 import pyarrow
-from daily import DAYS, around, rows
+from daily import DAYS, around, rows, seen_set
 from pyarrow import parquet
 
 import everseen.frames
-from everseen.seenset import Epoch, SeenSet
+from everseen.seenset import Epoch
 
 
 def day_of(seed, day):
@@ -27,7 +27,7 @@ def drive(seed):
     around(parquet.ParquetWriter, "write_batch")
     for name in ("commit_output", "remember", "publish"):
         around(Epoch, name)
-    seen = SeenSet("set", shards=3, buffer=1 << 17)
+    seen = seen_set()
     for day in range(DAYS):
         files = day_of(seed, day)
         with seen.epoch(str(day), output=f"out/{day}") as epoch:

@@ -1,8 +1,6 @@
 """Data sets of Hugging Face `datasets`, against an exact set."""
 
-import os
 import pathlib
-import random
 import subprocess
 import sys
 
@@ -21,39 +19,19 @@ from everseen.seenset import SeenSet
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
-@pytest.fixture
-def seed():
-    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
-    print(f"seed {chosen}")
-    return chosen
-
-
-def small():
-    return SeenSet("set", shards=3, buffer=1 << 17)
-
-
-def check(seed, done):
-    """Each committed output is the exact one, and what was published is what is remembered."""
-    expected = daily.exact(seed)
-    outputs = sorted(pathlib.Path("out").glob("*/_SUCCESS"), key=lambda path: int(path.parent.name))
-    for day, mark in enumerate(outputs):
-        assert datasets.load_from_disk(str(mark.parent))["url"][:] == expected[day], f"seed {seed}, day {day}"
-    published = len(small().epochs)
-    assert published <= len(outputs)
-    for day, keys in enumerate(expected):
-        assert small().contains_many(keys).all() == (day < published), f"seed {seed}, day {day}"
-    assert not done or published == daily.DAYS
+def keys_in(output):
+    return datasets.load_from_disk(str(output))["url"][:]
 
 
 def test_two_processes_equal_an_exact_set_through_kills(folder, seed):
-    daily.survives("datasets_days", seed, lambda done: check(seed, done))
+    daily.survives("datasets_days", seed, lambda done: daily.check(seed, done, keys_in))
 
 
 def test_the_cache_answers_for_one_state_of_the_set(folder, seed, monkeypatch):
     calls = []
     call = Unseen.__call__
     monkeypatch.setattr(Unseen, "__call__", lambda function, batch: (calls.append(1), call(function, batch))[1])
-    seen, pages, keys = small(), datasets_days.day_of(seed, 0), daily.exact(seed)[0]
+    seen, pages, keys = daily.seen_set(), datasets_days.day_of(seed, 0), daily.exact(seed)[0]
 
     def fresh(name):
         calls.clear()
@@ -72,7 +50,7 @@ def test_the_cache_answers_for_one_state_of_the_set(folder, seed, monkeypatch):
 def test_a_fingerprint_is_the_same_in_each_process_and_names_what_counts(folder):
     from datasets.fingerprint import Hasher
 
-    seen = small()
+    seen = daily.seen_set()
     with seen.epoch("one") as day:
         day.remember([["a", "b"]])
     code = """
@@ -99,7 +77,7 @@ with SeenSet("set").epoch("two") as day:
 
 def test_formats_of_batches(folder):
     pages = datasets.Dataset.from_dict({"url": ["a", "b", "a", "c"], "n": [1, 2, 3, 4]})
-    seen = small()
+    seen = daily.seen_set()
     with seen.epoch("one") as day:
         day.remember([["b"]])
     with seen.epoch("two") as day:
@@ -122,7 +100,7 @@ def test_formats_of_batches(folder):
 
 def test_what_is_not_written_is_not_remembered(folder):
     pages = datasets.Dataset.from_dict({"url": ["a", "b"]})
-    seen = small()
+    seen = daily.seen_set()
     with seen.epoch("one", output="out/one") as day, pytest.raises(errors.NotCommittedError):
         remember(day, "url")
     with seen.epoch("one", output="out/one") as day:

@@ -27,13 +27,6 @@ from everseen.seenset import SeenSet
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-@pytest.fixture
-def seed():
-    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
-    print(f"seed {chosen}")
-    return chosen
-
-
 def letters(number):
     """A word for a number: datatrove takes all digits for one."""
     return "".join(chr(ord("a") + int(digit)) for digit in str(number))

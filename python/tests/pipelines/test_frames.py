@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import random
 
 import pytest
 
@@ -14,36 +13,14 @@ from pyarrow import parquet
 
 from everseen import errors
 from everseen.frames import remember, unseen, write
-from everseen.seenset import SeenSet
 
 
-@pytest.fixture
-def seed():
-    chosen = int(os.environ.get("EVERSEEN_SEED", random.randrange(1 << 32)))
-    print(f"seed {chosen}")
-    return chosen
-
-
-def small():
-    return SeenSet("set", shards=3, buffer=1 << 17)
-
-
-def check(seed, done):
-    """Each committed output is the exact one, and what was published is what is remembered."""
-    expected = daily.exact(seed)
-    outputs = sorted(pathlib.Path("out").glob("*/_SUCCESS"))
-    for day, mark in enumerate(outputs):
-        found = parquet.read_table(mark.parent)["url"].to_pylist()
-        assert found == expected[day], f"seed {seed}, day {day}"
-    published = len(small().epochs)
-    assert published <= len(outputs)
-    for day, keys in enumerate(expected):
-        assert small().contains_many(keys).all() == (day < published), f"seed {seed}, day {day}"
-    assert not done or published == daily.DAYS
+def keys_in(output):
+    return parquet.read_table(output)["url"].to_pylist()
 
 
 def test_files_across_days_equal_an_exact_set_through_kills(folder, seed):
-    daily.survives("frames_days", seed, lambda done: check(seed, done))
+    daily.survives("frames_days", seed, lambda done: daily.check(seed, done, keys_in))
 
 
 ROWS = {"url": ["a", "b", "a", "c", "d"], "n": [1, 2, 3, 4, 5]}
@@ -92,7 +69,7 @@ FORMS = [as_pandas, as_polars, as_lazy, as_duckdb, as_table, as_reader, as_files
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_kind_of_rows(folder, form):
-    seen = small()
+    seen = daily.seen_set()
     with seen.epoch("one") as day:
         day.remember([["b"]])
     with seen.epoch("two", output="out/two") as day:
@@ -121,12 +98,12 @@ def test_files_whose_columns_differ(folder):
     parquet.write_table(pyarrow.table({"url": ["a"], "n": pyarrow.array([1], pyarrow.int64())}), "1.parquet")
     small_n, large_url = pyarrow.array([2], pyarrow.int8()), pyarrow.array(["b"], pyarrow.large_string())
     parquet.write_table(pyarrow.table({"n": small_n, "more": [0], "url": large_url}), "2.parquet")
-    with small().epoch("one", output="out/one") as day:
+    with daily.seen_set().epoch("one", output="out/one") as day:
         write(day, unseen(day, "*.parquet", "url"))
         assert parquet.read_table("out/one").to_pydict() == {"url": ["a", "b"], "n": [1, 2]}
         remember(day, "url")
     parquet.write_table(pyarrow.table({"url": ["c"]}), "2.parquet")
-    with small().epoch("two", output="out/two") as day, pytest.raises(KeyError, match="n"):
+    with daily.seen_set().epoch("two", output="out/two") as day, pytest.raises(KeyError, match="n"):
         write(day, unseen(day, "*.parquet", "url"))
 
 
@@ -134,7 +111,7 @@ def test_a_result_in_a_query(folder):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     connection = duckdb.connect()
     relation = connection.sql("select 'https://example.org/' || i % 5 as url, i as n from range(1000) t(i)")
-    with small().epoch("one") as day:
+    with daily.seen_set().epoch("one") as day:
         fresh = unseen(day, relation, "url")
         assert duckdb.connect().sql("select sum(n), count(*) from fresh").fetchall() == [(10, 5)]
         fresh = unseen(day, pyarrow.table(ROWS), "url")
@@ -143,7 +120,7 @@ def test_a_result_in_a_query(folder):
 
 
 def test_what_is_not_rows(folder):
-    seen = small()
+    seen = daily.seen_set()
     with seen.epoch("one", output="out/one") as day:
         with pytest.raises(TypeError, match="rows are"):
             unseen(day, 5, "url")
@@ -172,7 +149,7 @@ def test_an_output_is_durable_before_it_is_marked(folder, monkeypatch):
         synced.append((os.path.relpath(os.readlink(f"/proc/self/fd/{handle}")), os.path.exists("out/one/_SUCCESS")))
         fsync(handle)
 
-    with small().epoch("one", output="out/one") as day:
+    with daily.seen_set().epoch("one", output="out/one") as day:
         monkeypatch.setattr(os, "fsync", noted)
         write(day, pyarrow.table(ROWS))
     assert ("out/one/part-00000.parquet", False) in synced
