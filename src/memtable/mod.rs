@@ -20,7 +20,7 @@ mod transactions;
 use std::io;
 use std::path::Path;
 
-use crate::page::KeyModel;
+use crate::page::{KeyModel, shared_clock};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use bucket::Slot;
@@ -30,7 +30,7 @@ pub(crate) use removal::RemovalClaim;
 pub(crate) use state::COMMITTED;
 pub(crate) use table::{Claim, POPULATED_FROM, Presence};
 
-const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF4");
+const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF5");
 const HEADER_WORDS: u64 = 64;
 const MOST_TRANSACTIONS: u64 = 8184;
 
@@ -333,14 +333,14 @@ impl Buffer {
         self.get(Word::Room)
     }
 
-    /// Returns the time of all keys of the buffer, in a store that forgets.
+    /// Returns the time of all keys of the buffer, in a store that forgets; `None` if something else has written over it.
     #[inline]
-    pub(crate) fn clock(&self) -> u64 {
-        self.get(Word::Clock)
+    pub(crate) fn clock(&self) -> Option<u64> {
+        shared_clock::unpack(self.get(Word::Clock))
     }
 
     pub(crate) fn set_clock(&self, clock: u64) {
-        self.set(Word::Clock, clock);
+        self.set(Word::Clock, shared_clock::pack(clock));
     }
 
     pub(crate) fn set_room(&self, keys: u64) {

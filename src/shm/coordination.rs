@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use crate::file::layout::LAST_WRITABLE;
 use crate::memtable::{ShmCorruption, Sum};
+use crate::page::shared_clock;
 use crate::page::write_window::WriteWindow;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::FsyncFailures;
@@ -21,7 +22,7 @@ use crate::shm::writer_lock::{MOST_SLOTS, WriterLock};
 use crate::sys::sync::Ordering;
 use crate::sys::{FileId, Region, SECOND_MAGIC};
 
-pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM7");
+pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM8");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
@@ -283,14 +284,18 @@ impl Coordination {
         self.buffer_sizes.get().copied().unwrap_or_default()
     }
 
-    /// Returns the latest time that any handle knows.
+    /// Returns the latest time that any handle has told; 0 if something else has written over it.
     pub(crate) fn clock(&self) -> u64 {
-        self.get(Word::Clock)
+        shared_clock::unpack(self.get(Word::Clock)).unwrap_or(0)
     }
 
     /// Makes a time known to all handles. Time never runs backwards.
     pub(crate) fn raise_clock(&self, clock: u64) {
-        self.region.words()[Word::Clock as usize].fetch_max(clock, Ordering::AcqRel);
+        let word = &self.region.words()[Word::Clock as usize];
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |told| {
+            let is_later = shared_clock::unpack(told).is_none_or(|told| told < clock);
+            is_later.then(|| shared_clock::pack(clock))
+        });
     }
 
     /// Returns the generation that takes new keys.

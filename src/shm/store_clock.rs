@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::page::ages::{MOST_CLOCK, Window};
+use crate::page::shared_clock::LATEST;
 use crate::shm::coordination::Coordination;
 use crate::sys::elapsed::since_start;
 
@@ -121,13 +122,13 @@ impl StoreClock {
     }
 }
 
-/// Returns the milliseconds since 1970, as far as a store counts them; 0 for what was before.
+/// Returns the milliseconds since 1970, as far as handles tell each other of them; 0 for what was before.
 pub(crate) fn milliseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     let passed = since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(MOST_CLOCK)
+        u64::try_from(since.as_millis()).unwrap_or(LATEST)
     });
-    passed.min(MOST_CLOCK)
+    passed.min(LATEST)
 }
 
 #[cfg(test)]
@@ -167,6 +168,6 @@ mod tests {
         assert!(wall.now() >= milliseconds(SystemTime::now()) - 1000);
         assert!(wall.tell() > 1_600_000_000_000 && early.now() > 1_600_000_000_000);
         early.advance_to(at(u64::MAX >> 1));
-        assert_eq!(late.now(), MOST_CLOCK);
+        assert_eq!(late.now(), LATEST);
     }
 }

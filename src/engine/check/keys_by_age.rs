@@ -31,8 +31,8 @@ pub struct KeysOfStep {
     pub came: SystemTime,
     /// When these keys are forgotten.
     pub forgotten: SystemTime,
-    /// How many they are, at most or estimated: a key that came again, or went, may be counted once more until the runs that have it are
-    /// merged.
+    /// How many they are, at most or estimated. A key that came again, or went, may be counted once more until the runs
+    /// that have it are merged.
     pub keys: u64,
 }
 
@@ -81,7 +81,8 @@ fn add_buffers(view: &View, found: &mut StepsOfKeys) {
     };
     let sealed = view.sealed.iter().filter(|one| generation <= one.number());
     for one in sealed.chain([&view.active]).filter(|one| one.has_log()) {
-        let step = clock.step_of(one.buffer.clock());
+        let told = one.buffer.clock();
+        let step = told.map_or(clock.this_step(), |told| clock.step_of(told));
         // Removes count among its keys, and against the net ones.
         let keys = one
             .buffer

@@ -184,8 +184,10 @@ impl View {
 
     #[inline]
     fn is_forgotten(&self, buffer: &Buffer, since: u64) -> bool {
-        let clock = self.clock.as_ref();
-        clock.is_some_and(|clock| clock.step_of(buffer.clock()) < since)
+        let Some((clock, told)) = self.clock.as_ref().zip(buffer.clock()) else {
+            return false;
+        };
+        clock.step_of(told) < since
     }
 
     /// Returns whether the buffers prove that a key was inserted. The answer is exact, but the key may be uncommitted.

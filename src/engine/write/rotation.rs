@@ -11,6 +11,7 @@ use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
 use crate::shm::coordination::MAX_HANDLES;
+use crate::shm::store_clock::StoreClock;
 use crate::storefile::meta::room_after;
 use crate::wal::Cut;
 use crate::wal::file::RECORDS_OFFSET;
@@ -99,8 +100,10 @@ impl WriteGuard<'_> {
     /// age. A later one is that of a log in which nothing was accepted, so that its time does not count.
     pub(crate) fn is_step_over(&self) -> bool {
         let active = &self.view.active;
+        let told = active.buffer.clock();
         let clock = self.view.clock.as_ref();
-        active.has_log() && clock.is_some_and(|clock| !clock.is_current(active.buffer.clock()))
+        let is_over = |clock: &Arc<StoreClock>| !told.is_some_and(|told| clock.is_current(told));
+        active.has_log() && clock.is_some_and(is_over)
     }
 
     /// Returns whether there may be keys that are forgotten by now.

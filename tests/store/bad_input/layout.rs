@@ -31,7 +31,7 @@ fn another_layout_of_shared_memory_is_said_to_be_that() {
                     got: found,
                 }) => {
                     assert_eq!(path, shared);
-                    assert_eq!(expected, "`EVERSHM7` of 16384 bytes");
+                    assert_eq!(expected, "`EVERSHM8` of 16384 bytes");
                     assert_eq!(found, got);
                 }
                 other => panic!("{other:?}"),
@@ -43,9 +43,9 @@ fn another_layout_of_shared_memory_is_said_to_be_that() {
         file.write_all_at(other.as_bytes(), 0).unwrap();
         refused(&format!("`{other}` of 16384 bytes"));
     }
-    file.write_all_at(b"EVERSHM7", 0).unwrap();
+    file.write_all_at(b"EVERSHM8", 0).unwrap();
     file.set_len(32_768).unwrap();
-    refused("`EVERSHM7` of 32768 bytes");
+    refused("`EVERSHM8` of 32768 bytes");
     file.set_len(16_384).unwrap();
     // It was none of the handle's doing.
     let other = options().open(&path).unwrap();

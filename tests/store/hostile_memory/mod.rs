@@ -32,12 +32,16 @@ const TASK: &str = "EVERSEEN_MEMORY_TASK";
 /// Far longer than any trial takes.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
 /// What a trial is like.
 #[derive(Debug, Clone)]
 pub struct Trial {
     pub seed: u64,
     pub kind: Kind,
     pub transactional: bool,
+    /// In a year: what is inserted here is remembered, whatever time the memory tells.
+    pub forgets: bool,
     pub background: bool,
     /// Buffers grow with the filter.
     pub follows: bool,
@@ -51,19 +55,22 @@ pub struct Trial {
 impl Trial {
     pub fn of(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let (kind, transactional) = [
-            (Kind::Bloom, false),
-            (Kind::Bloom, true),
-            (Kind::Scalable, false),
-            (Kind::Scalable, true),
-            (Kind::Counting, false),
-            (Kind::Fingerprint, false),
-            (Kind::Fingerprint, true),
-        ][random.below(7) as usize];
+        let (kind, transactional, forgets) = [
+            (Kind::Bloom, false, false),
+            (Kind::Bloom, true, false),
+            (Kind::Scalable, false, false),
+            (Kind::Scalable, true, false),
+            (Kind::Counting, false, false),
+            (Kind::Fingerprint, false, false),
+            (Kind::Fingerprint, true, false),
+            (Kind::Fingerprint, false, true),
+            (Kind::Fingerprint, true, true),
+        ][random.below(9) as usize];
         Self {
             seed,
             kind,
             transactional,
+            forgets,
             background: random.below(2) == 0,
             handles: 1 + random.below(2) as usize,
             meanwhile: random.below(4) == 0,
@@ -87,9 +94,13 @@ impl Trial {
             .background(self.background)
             .timeout(Duration::from_millis(300))
             .storage(Unsynced::new());
-        match self.kind {
+        let options = match self.kind {
             Kind::Scalable => options,
             _ => options.capacity(200_000),
+        };
+        match self.forgets {
+            true => options.forget_after(YEAR),
+            false => options,
         }
     }
 }

@@ -63,18 +63,21 @@ impl Round {
         make_witness(&root);
         let target = ["../home/store".into(), root.join("home/store")];
         symlink(&target[random.below(2) as usize], root.join("links/store")).unwrap();
-        let (kind, transactional) = match random.below(7) {
-            0 => (Kind::Bloom, false),
-            1 => (Kind::Bloom, true),
-            2 => (Kind::Counting, false),
-            3 => (Kind::Scalable, false),
-            4 => (Kind::Fingerprint, false),
-            5 => (Kind::Fingerprint, true),
-            _ => (Kind::Scalable, true),
+        let (kind, transactional, forgets) = match random.below(9) {
+            0 => (Kind::Bloom, false, false),
+            1 => (Kind::Bloom, true, false),
+            2 => (Kind::Counting, false, false),
+            3 => (Kind::Scalable, false, false),
+            4 => (Kind::Fingerprint, false, false),
+            5 => (Kind::Fingerprint, true, false),
+            6 => (Kind::Fingerprint, false, true),
+            7 => (Kind::Fingerprint, true, true),
+            _ => (Kind::Scalable, true, false),
         };
         let task = Task {
             kind,
             transactional,
+            forgets,
             background: false,
             exclusive: false,
             creates: false,

@@ -12,6 +12,8 @@ use everseen::testing::{LEAST_BUFFER, Options};
 /// Where a child finds its task.
 pub const VARIABLE: &str = "EVERSEEN_NEIGHBOUR_TASK";
 
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// The store's name in its folder, and another that a neighbour may give it.
 pub const NAME: &str = "store";
 pub const ALIAS: &str = "alias";
@@ -38,6 +40,8 @@ const OWN: u64 = 1_000_000;
 pub struct Task {
     pub kind: Kind,
     pub transactional: bool,
+    /// In a day: later than any round takes.
+    pub forgets: bool,
     pub background: bool,
     pub exclusive: bool,
     /// Makes a store where there is none.
@@ -58,6 +62,7 @@ impl Task {
         let Self {
             kind,
             transactional,
+            forgets,
             background,
             exclusive,
             creates,
@@ -70,20 +75,27 @@ impl Task {
         } = self;
         let root = root.to_str().unwrap();
         format!(
-            "{kind} {transactional} {background} {exclusive} {creates} {reads} {way} {run} {seed} {steps} {root}"
+            "{kind} {transactional} {forgets} {background} {exclusive} {creates} {reads} {way} {run} {seed} {steps} {root}"
         )
     }
 
     pub fn decode(text: &str) -> Self {
-        let mut fields = text.splitn(11, ' ');
+        let mut fields = text.splitn(12, ' ');
         let mut next = || fields.next().unwrap();
         let kind = next().parse().unwrap();
-        let [transactional, background, exclusive, creates, reads] =
-            std::array::from_fn(|_| next().parse().unwrap());
+        let [
+            transactional,
+            forgets,
+            background,
+            exclusive,
+            creates,
+            reads,
+        ] = std::array::from_fn(|_| next().parse().unwrap());
         let [way, run, seed, steps] = std::array::from_fn(|_| next().parse::<u64>().unwrap());
         Self {
             kind,
             transactional,
+            forgets,
             background,
             exclusive,
             creates,
@@ -102,7 +114,7 @@ impl Task {
             Kind::Scalable => 1000,
             _ => 40_000,
         };
-        Options::new()
+        let options = Options::new()
             .kind(self.kind)
             .capacity(capacity)
             .fpr(1e-9)
@@ -117,7 +129,11 @@ impl Task {
             .exclusive(self.exclusive)
             .buffer(LEAST_BUFFER)
             .writer(&format!("w{}", self.run))
-            .timeout(Duration::from_secs(4))
+            .timeout(Duration::from_secs(4));
+        match self.forgets {
+            true => options.forget_after(DAY),
+            false => options,
+        }
     }
 
     pub fn own_key(&self, number: u64) -> u64 {

@@ -19,7 +19,7 @@ pub fn lab() -> Lab {
     lab.write("one", b"1");
     lab.write("empty", b"");
     lab.write("emptied", b"");
-    lab.write("emptied-shm", b"EVERSHM7");
+    lab.write("emptied-shm", b"EVERSHM8");
     for (name, options) in [
         ("small", &["--capacity", "50"][..]),
         ("other", &["--capacity", "50"]),
