@@ -16,6 +16,8 @@ fetcher() { cat; }
 /// Blocks of these kinds hold commands.
 const SCRIPT: &str = "```sh";
 const SESSION: &str = "```console";
+/// No command has it.
+const CONTINUED: &str = "\u{1}";
 const PYTHON: &str = "```python";
 
 fn repository() -> PathBuf {
@@ -56,7 +58,13 @@ fn lab() -> Lab {
 }
 
 fn run(lab: &Lab, script: &str) -> Output {
-    let mut shell = Command::new("sh");
+    // Coprocesses are bash's.
+    let program = if script.contains("coproc") {
+        "bash"
+    } else {
+        "sh"
+    };
+    let mut shell = Command::new(program);
     shell.args(["-e", "-c"]).arg(format!("{SETTING}{script}"));
     shell.env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"));
     // What is installed for the user stays in here.
@@ -123,7 +131,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/upgrading.md") >= 1);
 }
 
-/// A session shows commands after `$ ` and what they print.
+/// A session shows commands after `$ `, their further lines after `> `, and what they print.
 #[test]
 fn the_session_of_the_readme_is_what_it_prints() {
     let text = page("README.md");
@@ -134,21 +142,19 @@ fn the_session_of_the_readme_is_what_it_prints() {
 
 /// Runs the commands of a session, and compares what they print.
 fn expect_session(lab: &Lab, session: &[String]) {
-    let mut printed = Vec::new();
-    for line in session {
-        let Some(command) = line.strip_prefix("$ ") else {
-            assert!(!printed.is_empty(), "nothing printed {line}");
-            assert_eq!(printed.remove(0), *line);
-            continue;
-        };
-        assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
-        let output = run(lab, command);
+    let text = session.join("\n");
+    let commands = text.strip_prefix("$ ").expect("begins with a command");
+    for part in commands.split("\n$ ") {
+        // A command goes on behind `> `.
+        let part = part.replace("\n> ", CONTINUED);
+        let mut lines = part.lines();
+        let command = lines.next().unwrap_or_default().replace(CONTINUED, "\n");
+        let output = run(lab, &command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
-        let text = String::from_utf8(output.stdout).expect("text");
-        printed = text.lines().map(str::to_owned).collect();
+        let printed = String::from_utf8(output.stdout).expect("text");
+        assert!(printed.lines().eq(lines), "{command} printed {printed}");
     }
-    assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
 }
 
 /// The sessions go on from each other.
