@@ -64,6 +64,16 @@ struct Axis<'a, R> {
     label: &'a dyn Fn(&f64) -> String,
 }
 
+/// An axis of whole numbers, from none to a tenth above the highest. Of few enough, two would have labels between them.
+fn counts(highest: f64, desc: &str) -> Axis<'_, Range<f64>> {
+    Axis {
+        range: 0.0..highest.max(5.0) * 1.1,
+        desc,
+        labels: 5,
+        label: &|count| short(*count),
+    }
+}
+
 /// Draws a chart: its axes, and what `series` draws between them.
 fn chart<Y>(
     x: Axis<'_, Range<f64>>,
@@ -197,20 +207,13 @@ pub fn histogram(pages: &LayerPages) -> String {
     let high = high.max(expected.mean + margin).min(1.0 + step);
     let hoped = |fill: f64| expected.share(fill - step / 2.0, fill + step / 2.0) * total as f64;
     let highest = pages.histogram.iter().copied().max().unwrap_or(0) as f64;
-    // Few enough pages would have labels between two whole numbers.
-    let highest = highest.max(hoped(expected.mean)).max(5.0) * 1.1;
     let x = Axis {
         range: low..high,
         desc: "share of a page that is set",
         labels: 6,
         label: &|fill| format!("{:.0} %", 100.0 * fill),
     };
-    let y = Axis {
-        range: 0.0..highest,
-        desc: "pages",
-        labels: 5,
-        label: &|pages| short(*pages),
-    };
+    let y = counts(highest.max(hoped(expected.mean)), "pages");
     chart(x, y, |chart| {
         chart.draw_series(used.iter().map(|bar| {
             let left = *bar as f64 * step;
@@ -238,7 +241,7 @@ fn unit_for(seconds: f64) -> (f64, &'static str) {
 
 /// How many keys are forgotten how many seconds from now, in steps of so many.
 pub fn due(due: &[(f64, u64)], step: f64) -> String {
-    let highest = due.iter().map(|(_, keys)| *keys).max().unwrap_or(0).max(5) as f64 * 1.1;
+    let highest = due.iter().map(|(_, keys)| *keys).max().unwrap_or(0) as f64;
     let first = due.first().map_or(0.0, |(at, _)| at - step).min(0.0);
     let last = due.last().map_or(step, |(at, _)| *at).max(step);
     let (unit, name) = unit_for(last - first);
@@ -248,13 +251,7 @@ pub fn due(due: &[(f64, u64)], step: f64) -> String {
         labels: 6,
         label: &|at| format!("{at:.0}"),
     };
-    let y = Axis {
-        range: 0.0..highest,
-        desc: "keys",
-        labels: 5,
-        label: &|keys| short(*keys),
-    };
-    chart(x, y, |chart| {
+    chart(x, counts(highest, "keys"), |chart| {
         chart.draw_series(due.iter().map(|(at, keys)| {
             let colour = if *at <= 0.0 { COLD } else { FREQUENCY };
             let (left, right) = ((at - step * 0.95) / unit, at / unit);

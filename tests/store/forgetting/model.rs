@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// Opens a handle in place of another one. Neither closing nor dropping it commits.
+    /// Replaces a handle by one newly opened. Neither closing nor dropping it commits.
     fn replace(&mut self, handle: usize) {
         let behind = match self.kind.handles {
             // The others know what time it is, whatever the clock of this one shows.
