@@ -1,12 +1,13 @@
 //! Computes the keys of items, as their store's rule says.
 
-use everseen::hash::KeyHasher;
+use everseen::hash::{HashedKey, KeyHasher};
 use everseen_keys::extractor::{Extractor, Stray};
 use everseen_keys::rule::{NoKey, NotUrl, Part};
 
 use crate::error::{CliError, KeyError};
 use crate::input::foreign_text::ForeignText;
 use crate::input::headers::Headers;
+use crate::input::keys_ahead::KeysAhead;
 use crate::input::reading::{Reading, fate_of_keyless, fate_of_stray};
 use crate::input::record_blocks::{Block, Keyed, Place};
 use crate::output::format as human;
@@ -63,6 +64,7 @@ pub struct Keying {
 struct ByRule {
     hasher: KeyHasher,
     extractor: Extractor,
+    ahead: KeysAhead,
     no_key: NoKey,
     not_url: Option<NotUrl>,
     told: Told,
@@ -88,6 +90,7 @@ impl Keying {
         let by_rule = (!is_plain).then(|| ByRule {
             hasher: hasher.clone(),
             extractor: Extractor::new(rule),
+            ahead: KeysAhead::of(rule, &hasher),
             no_key: reading.no_key().unwrap_or_default(),
             not_url,
             told: Told {
@@ -128,9 +131,13 @@ impl Keying {
             block.key_all(&self.hasher);
             return Ok(());
         };
+        by_rule.ahead.find(block, &by_rule.extractor);
         let mut result = Ok(());
+        let mut items = 0..;
         block.key_by(|number, item| {
-            let keyed = by_rule.key((name, before + number), item, foreign, strays);
+            let found = items.next().and_then(|item| by_rule.ahead.key(item));
+            let place = (name, before + number);
+            let keyed = by_rule.key(place, (item, found), foreign, strays);
             keyed.unwrap_or_else(|error| {
                 result = Err(error);
                 Keyed::End
@@ -156,11 +163,11 @@ impl Keying {
 }
 
 impl ByRule {
-    /// Computes the key of an item, or drops it.
+    /// Computes the key of an item, unless it was found before, or drops the item.
     fn key(
         &mut self,
         place: (&str, u64),
-        item: &[u8],
+        (item, found): (&[u8], Option<HashedKey>),
         foreign: &mut ForeignText,
         strays: &mut Strays,
     ) -> Result<Keyed, CliError> {
@@ -168,14 +175,21 @@ impl ByRule {
             strays.header = header;
             return Ok(Keyed::Dropped);
         }
-        let stray = match self.extractor.key(item) {
+        let keyed = match found {
+            // Of an item whose key is found ahead, no text of another system is in the key.
+            Some(key) => Ok(key),
+            None => self.extractor.key(item).map(|key| {
+                foreign.look(place, (item, key), &mut strays.notices);
+                self.hasher.key(key)
+            }),
+        };
+        let stray = match keyed {
             Ok(key) => {
                 if self.not_url.is_some() && !self.told.tab && has_tab(item) {
                     self.told.tab = true;
                     strays.notices.push(tab_notice(place, item));
                 }
-                foreign.look(place, (item, key), &mut strays.notices);
-                return Ok(Keyed::Key(self.hasher.key(key)));
+                return Ok(Keyed::Key(key));
             }
             Err(stray) => stray,
         };
@@ -266,4 +280,108 @@ pub fn shown(item: &[u8]) -> String {
         ""
     };
     format!("\"{start}\"{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::record_blocks::Splitter;
+    use crate::input::records::KeyOptions;
+    use clap::Parser as _;
+    use everseen::Hash;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        keys: KeyOptions,
+    }
+
+    /// Items of one input, some without a key or that are no URLs.
+    fn text(random: &mut fastrand::Rng, csv: bool) -> Vec<u8> {
+        let mut text = b"id,url\n".to_vec();
+        for number in 0..random.usize(..8000) {
+            let url = match random.u32(..50) {
+                0 => "no url".to_owned(),
+                1 => format!("https://example.org/{}\t{number}", random.u32(..99)),
+                _ => format!("https://example.org/{}", random.u32(..5000)),
+            };
+            let item = match (random.u32(..50), csv) {
+                (0, _) => "{\"url\": nul".to_owned(),
+                (1, _) => String::new(),
+                (2, true) => format!("{number},\"a line\nin {url}\""),
+                (_, true) => format!("{number},{url}"),
+                (_, false) => format!(
+                    "{{\"id\": {number}, \"url\": \"{}\"}}",
+                    url.escape_default()
+                ),
+            };
+            text.extend_from_slice(item.as_bytes());
+            text.push(b'\n');
+        }
+        text
+    }
+
+    /// The keys of all blocks of some inputs, and what is reported of them, with so many threads.
+    fn keyed(options: &[&str], inputs: &[Vec<u8>], threads: usize) -> (Vec<HashedKey>, String) {
+        let keys = Line::parse_from([&["everseen"], options].concat()).keys;
+        let reading = Reading::asked(&keys).expect("a rule");
+        let hasher = KeyHasher::new(Hash::Xxh3, &[0; 32]);
+        let mut keying = Keying::new(hasher, &reading, (b'\n', u64::MAX));
+        let by_rule = keying.by_rule.as_mut().expect("not plain");
+        by_rule.ahead.set_threads(threads);
+        let (mut found, mut strays) = (Vec::new(), Strays::default());
+        let mut ending = None;
+        for input in inputs {
+            let delimiter = options.contains(&"--csv-key").then_some(b',');
+            let mut splitter = Splitter::new(b'\n', usize::MAX).cut_csv(delimiter);
+            keying.begin_input();
+            let (mut more, mut line) = (true, 0);
+            let mut bytes = &input[..];
+            while more && ending.is_none() {
+                more = splitter.fill(&mut bytes).expect("no open quotes");
+                let mut block = splitter.take(Block::default());
+                let lines = block.lines();
+                let mut own = Strays::default();
+                let keyed = keying.key(&mut block, ("input", line), &mut own);
+                ending = keyed.err().map(|error| error.to_string());
+                line += lines;
+                strays.append(own);
+                found.extend_from_slice(block.keys());
+            }
+        }
+        let Strays {
+            keyless,
+            count,
+            dropped,
+            notices,
+            header,
+            ..
+        } = strays;
+        let told = format!("{keyless} {count} {dropped} {notices:?} {header:?} {ending:?}");
+        (found, told)
+    }
+
+    #[test]
+    fn several_threads_find_the_keys_that_one_finds() {
+        let ways: [&[&str]; 7] = [
+            &["--json-key", "url"],
+            &["--json-key", "url", "--json-key", "id"],
+            &["--json-key", "url", "--url", "--no-key=drop"],
+            &["--json-key", "url", "--no-key=fail"],
+            &["--csv-key", "url"],
+            &["--csv-key", "url", "--url", "--not-url=drop"],
+            &["--url"],
+        ];
+        let mut random = fastrand::Rng::with_seed(44);
+        for options in ways {
+            let is_csv = options.contains(&"--csv-key");
+            let inputs: Vec<_> = (0..3).map(|_| text(&mut random, is_csv)).collect();
+            let alone = keyed(options, &inputs, 1);
+            for threads in 2..=4 {
+                let (keys, told) = keyed(options, &inputs, threads);
+                assert_eq!(told, alone.1, "{options:?}, {threads} threads");
+                assert!(keys == alone.0, "{options:?}, {threads} threads");
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod foreign_text;
 mod gzip_members;
 pub(crate) mod headers;
 pub(crate) mod keying;
+mod keys_ahead;
 pub(crate) mod line_spool;
 mod members;
 pub(crate) mod own_files;
