@@ -7,7 +7,14 @@ const GUIDES: [(&str, &[&str]); 2] = [
     ("docs/design.md", &["src", "src/engine", ""]),
     (
         "docs/architecture.md",
-        &["src", "src/sys", "python/src", "cli/src/pipeline", ""],
+        &[
+            "src",
+            "src/sys",
+            "python/src",
+            "capi/src",
+            "cli/src/pipeline",
+            "",
+        ],
     ),
 ];
 

@@ -1,0 +1,4 @@
+//! The C library as programs see it.
+
+mod header;
+mod support;
