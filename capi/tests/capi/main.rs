@@ -1,4 +1,7 @@
-//! The C library as programs see it.
+//! The C library as programs see it: installed by `scripts/capi`, and used by programs that a C compiler makes.
 
+mod abi;
 mod header;
+mod install;
+mod programs;
 mod support;
