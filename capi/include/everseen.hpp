@@ -79,7 +79,7 @@ public:
     }
 
     // An answer for each key. If the batch fails halfway, the keys before that one are in the store all the same.
-    std::vector<uint8_t> insert(const std::vector<std::string_view> &keys) {
+    std::vector<uint8_t> insert_batch(const std::vector<std::string_view> &keys) {
         std::vector<const void *> pointers;
         std::vector<size_t> lengths;
         for (std::string_view key : keys) {

@@ -1,6 +1,7 @@
 //! The C library as programs see it: installed by `scripts/capi`, and used by programs that a C compiler makes.
 
 mod abi;
+mod examples;
 mod header;
 mod install;
 mod programs;

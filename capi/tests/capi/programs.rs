@@ -49,6 +49,20 @@ fn programs_in_c_pass_under_valgrind() {
 }
 
 #[test]
+fn the_program_in_cpp_passes() {
+    if !has("g++", true) {
+        return;
+    }
+    let compiler = ["g++", "-std=c++17", "-Wpedantic"];
+    let source = Path::new(CAPI).join("tests/c/handles.cpp");
+    for linked in [Linked::Shared, Linked::StaticSanitized] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = compiled(&compiler, &[&source], linked, folder.path());
+        run(found(&program).arg(folder.path()));
+    }
+}
+
+#[test]
 fn sizes_places_and_numbers_are_those_of_the_first_version() {
     let folder = tempfile::tempdir().unwrap();
     compiled(&C, &[&source("abi")], Linked::Shared, folder.path());
