@@ -4,5 +4,6 @@ mod abi;
 mod examples;
 mod header;
 mod install;
+mod page;
 mod programs;
 mod support;
