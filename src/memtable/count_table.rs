@@ -93,6 +93,14 @@ impl Buffer {
         self.get(Word::Net).cast_signed()
     }
 
+    /// Returns how many of the keys were inserted, at most: those that are removed again may be among them.
+    pub(crate) fn inserted_keys(&self) -> i64 {
+        // Each insert counts once in both sums, each remove once in the one and against the other.
+        let keys = i64::try_from(self.keys()).unwrap_or(i64::MAX);
+        let net = self.net_keys();
+        (keys.saturating_add(net) / 2).max(net).max(0)
+    }
+
     pub(crate) fn set_net_keys(&self, net: i64) {
         self.set(Word::Net, net.cast_unsigned());
     }

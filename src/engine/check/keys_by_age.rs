@@ -83,12 +83,7 @@ fn add_buffers(view: &View, found: &mut StepsOfKeys) {
     for one in sealed.chain([&view.active]).filter(|one| one.has_log()) {
         let told = one.buffer.clock();
         let step = told.map_or(clock.this_step(), |told| clock.step_of(told));
-        // Removes count among its keys, and against the net ones.
-        let keys = one
-            .buffer
-            .keys()
-            .saturating_add_signed(one.buffer.net_keys())
-            / 2;
+        let keys = one.buffer.inserted_keys().unsigned_abs();
         if keys > 0 {
             *found.keys.entry(step).or_default() += keys;
         }

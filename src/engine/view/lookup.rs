@@ -206,12 +206,18 @@ impl View {
         }
     }
 
-    /// Returns the number of keys of a store that can remove some: inserts minus removes, at least 0.
+    /// Returns the number of keys of a store that can remove some: inserts minus removes, at least 0. In a store that forgets
+    /// it is an upper bound.
     pub(crate) fn net_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
         let sealed = sealed.map_or(0, |sealed| sealed.buffer.net_keys());
-        let buffered = self.active.buffer.net_keys().saturating_add(sealed);
+        let active = match self.clock {
+            // A transaction's removes are carried from log to log, while the keys that they take leave the pages.
+            Some(_) => self.active.buffer.inserted_keys(),
+            None => self.active.buffer.net_keys(),
+        };
+        let buffered = active.saturating_add(sealed);
         self.superblock.keys().saturating_add_signed(buffered)
     }
 }

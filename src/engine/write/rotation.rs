@@ -111,10 +111,12 @@ impl WriteGuard<'_> {
         self.view.may_have_forgotten() && self.view.keys() > 0
     }
 
-    /// Returns whether the number of keys may be too high: runs and buffers may have one that came again, or was renewed.
+    /// Returns whether the number of keys may be too high: runs and buffers may have one that came again, or was renewed, and
+    /// what the log has removed counts still.
     fn may_count_twice(&self) -> bool {
-        let is_renewed = self.writer.file.header.renews() && !self.view.active.buffer.is_unused();
-        self.view.superblock.may_count_twice() || is_renewed
+        let buffer = &self.view.active.buffer;
+        let is_renewed = self.writer.file.header.renews() && !buffer.is_unused();
+        self.view.superblock.may_count_twice() || is_renewed || buffer.has_removals()
     }
 
     /// Drops from the pages what is forgotten by now, and counts exactly what is left. Waits until that is done.

@@ -48,6 +48,44 @@ fn a_key_is_seen_for_the_window_and_a_step_at_most() {
     }
 }
 
+/// A checkpoint drops what is forgotten, and carries what a transaction has removed of it into the next log.
+#[test]
+fn a_key_that_is_forgotten_before_its_removal_is_committed_is_taken_off_once() {
+    let (_folder, path) = place();
+    let options = forgetting(BEGIN).transactional(true);
+    let store = options.create(&path).unwrap();
+    let (old, new): (Vec<_>, Vec<_>) = ((0..100).map(key).collect(), (100..110).map(key).collect());
+    store.insert_batch(&old).unwrap();
+    store.commit().unwrap();
+    store.checkpoint().unwrap();
+    for key in &old[..30] {
+        assert!(store.remove(*key).unwrap());
+    }
+    let forgotten = BEGIN + (STEPS + 1) * STEP;
+    store.advance_to(at(forgotten)).unwrap();
+    store.insert_batch(&new).unwrap();
+    let expect = |store: &Store, when: &str| {
+        let keys = store.stats().unwrap().keys;
+        assert!((10..=140).contains(&keys), "{when}: {keys} keys of 10");
+        assert_eq!(store.contains_batch(&new).unwrap(), [true; 10], "{when}");
+        assert_eq!(store.contains_batch(&old).unwrap(), [false; 100], "{when}");
+    };
+    expect(&store, "before the checkpoint");
+    store.checkpoint().unwrap();
+    expect(&store, "uncommitted");
+    store.commit().unwrap();
+    expect(&store, "committed");
+    let (_cut_folder, cut) = image(&path);
+    let cut = options.clock(at(forgotten)).open(&cut).unwrap();
+    expect(&cut, "after a power cut");
+    cut.checkpoint().unwrap();
+    assert_eq!(cut.stats().unwrap().keys, 10);
+    cut.close().unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(store.stats().unwrap().keys, 10);
+    store.close().unwrap();
+}
+
 /// A transaction's keys are as old as its commit.
 #[test]
 fn a_key_gets_its_age_at_its_commit() {

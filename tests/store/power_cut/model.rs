@@ -238,7 +238,10 @@ impl Promises for Model {
             } => {
                 // What the failed handle has removed may be back.
                 let back = self.may.and(&self.unsure, true);
-                self.take_ages(found, |number| back.contains(number));
+                // Nothing is synced yet, so what is found may be older again, too.
+                let there = &found.keys;
+                let may_be = |number| back.contains(number) || there.contains(number);
+                self.take_ages(found, may_be);
                 self.may = found.keys.clone();
                 self.may.insert_all(&back);
                 self.now = found.keys.clone();
