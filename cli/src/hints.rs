@@ -3,8 +3,9 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Names of commands that are none, and what to type instead.
-const COMMANDS: [(&str, &str); 27] = [
+const COMMANDS: [(&str, &str); 31] = [
     ("append", "everseen add STORE FILE"),
+    ("backup", "everseen snapshot STORE COPY"),
     ("buffer", "everseen help buffer"),
     (
         "contains",
@@ -21,7 +22,11 @@ const COMMANDS: [(&str, &str); 27] = [
         "filter",
         "everseen dedup STORE FILE, or to remember nothing: everseen check -v STORE FILE",
     ),
-    ("forget", "everseen remove STORE FILE"),
+    ("expire", "everseen create --forget-after 30d STORE"),
+    (
+        "forget",
+        "everseen remove STORE FILE, or for a time: everseen create --forget-after 30d STORE",
+    ),
     ("get", "everseen check STORE FILE"),
     ("has", "everseen check -q STORE --key KEY"),
     ("import", "everseen add STORE FILE"),
@@ -29,9 +34,14 @@ const COMMANDS: [(&str, &str); 27] = [
     ("insert", "everseen add STORE FILE"),
     ("join", "everseen intersect OUT A B"),
     ("keys", "everseen help keys"),
+    ("memory", "everseen help buffer"),
     ("merge", "everseen union OUT A B"),
     ("new", "everseen create STORE"),
     ("query", "everseen check STORE FILE"),
+    (
+        "restore",
+        "nothing but to copy the snapshot back; everseen verify STORE looks at it",
+    ),
     ("rm", "everseen remove STORE FILE"),
     ("stat", "everseen info STORE"),
     ("stats", "everseen info STORE"),
@@ -43,10 +53,15 @@ const COMMANDS: [(&str, &str); 27] = [
 ];
 
 /// Names of options that are none, and those that are meant.
-const OPTIONS: [(&str, &str); 22] = [
+const OPTIONS: [(&str, &str); 33] = [
+    ("--after", "--forget-after 30d, for a new store"),
     ("--by", "--json-key, --csv-key or --key-field"),
     ("--case-insensitive", "--ignore-case"),
     ("--column", "--csv-key COLUMN, or --key-field N"),
+    ("--days", "--forget-after 30d, for a new store"),
+    ("--duplicates", "--seen"),
+    ("--expire", "--forget-after 30d, for a new store"),
+    ("--expire-after", "--forget-after 30d, for a new store"),
     (
         "--fast",
         "--capacity N for a new store: one of fixed size is faster",
@@ -65,8 +80,16 @@ const OPTIONS: [(&str, &str); 22] = [
         "the name of the file behind the store, without an option",
     ),
     ("--key-column", "--csv-key COLUMN"),
+    (
+        "--line-buffered",
+        "nothing: a lone line from a pipe is answered at once",
+    ),
+    ("--max-age", "--forget-after 30d, for a new store"),
+    ("--max-memory", "--buffer SIZE"),
+    ("--memory", "--buffer SIZE"),
+    ("--now", "--at TIME"),
     ("--repeated", "--seen"),
-    ("--duplicates", "--seen"),
+    ("--repeats", "--seen"),
     (
         "--sep",
         "--delimiter with --csv-key, --field-separator with --key-field",
@@ -77,16 +100,17 @@ const OPTIONS: [(&str, &str); 22] = [
     ),
     (
         "--since",
-        "`everseen snapshot --since`; a store of one period is a store of its own, and `everseen union` joins them",
+        "--forget-after 30d for a new store, or `everseen snapshot --since`",
     ),
     ("--size", "--capacity N"),
     (
         "--store",
         "the name of the store as the first argument, without an option",
     ),
+    ("--ttl", "--forget-after 30d, for a new store"),
     (
-        "--ttl",
-        "one store for each period; `everseen union` joins them",
+        "--unbuffered",
+        "nothing: a lone line from a pipe is answered at once",
     ),
     ("-F", "--field-separator, with --key-field N"),
     (

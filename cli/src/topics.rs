@@ -57,6 +57,14 @@ ignore more. With --json-key and its like, the value is the URL.
 The options from --drop-query on are none of the standard. They hold for http and https, those of
 the query for every scheme.
 
+The set @tracking, of --drop-query and --keep-query, has the names by which visitors and campaigns
+are told apart:
+utm_*, gclid, gclsrc, dclid, gbraid, wbraid, srsltid, _ga, _gl, fbclid, igshid, msclkid, twclid,
+ttclid, yclid, ysclid, li_fat_id, epik, mc_cid, mc_eid, _hsenc, _hsmi, mkt_tok, vero_id,
+oly_anon_id, oly_enc_id, wickedid, rb_clickid, s_cid.
+Session ids are not in it: --drop-query '@tracking,PHPSESSID,sid'. Names in a query are compared
+with their case, ;jsessionid= in a path (--drop-session-path) without it.
+
 A store that a command creates keeps these options, and later commands follow them: `everseen
 help keys`.";
 
@@ -95,4 +103,18 @@ pub fn asked<'a>(mut arguments: impl Iterator<Item = &'a OsString>) -> Option<&'
     }
     let found = TOPICS.iter().find(|(name, _)| *topic == **name);
     found.map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everseen_keys::url::pages::TRACKING;
+
+    #[test]
+    fn the_help_of_urls_lists_the_tracking_set() {
+        let listed = ABOUT_URLS.split("told apart:\n").nth(1).unwrap_or_default();
+        let listed = listed.split('.').next().unwrap_or_default();
+        let names: Vec<_> = listed.split(',').map(str::trim).collect();
+        assert_eq!(names, TRACKING);
+    }
 }

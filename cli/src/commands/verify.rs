@@ -31,7 +31,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  everseen verify visited.ever && cp visited.ever backup/
+  everseen snapshot visited.ever copy.ever && everseen verify copy.ever
   everseen verify --json visited.ever | jq '.damaged[].page'
 
 Exit status: 0 no damage, 1 damage, 2 error.";

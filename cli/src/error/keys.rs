@@ -11,13 +11,14 @@ use everseen_keys::json::PointerError;
 pub enum KeyError {
     /// The label of the store tells how its lines are read.
     #[error(
-        "{path}: was created to compare lines {kept}, which {asked} contradicts; leave {asked} out, or name another store",
+        "{path}: was created to compare lines {kept}, which {asked} contradicts; leave {asked} out, or {otherwise}",
         path = path.display()
     )]
     OtherReading {
         path: PathBuf,
         asked: String,
         kept: String,
+        otherwise: &'static str,
     },
 
     #[error("{option}: needs --url, since the store does not say that it compares URLs")]

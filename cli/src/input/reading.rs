@@ -14,6 +14,10 @@ use crate::input::records::{KeyOptions, Needs, Records};
 use crate::output::format::{many, thousands};
 use crate::output::progress::Tally;
 
+/// What is said where a name may be misspelt.
+const NONE_HAS_KEY: &str = "no record has a key: is its name spelled as it is there, case included? A new store keeps what it \
+     was asked for, so remove it before you ask for another";
+
 /// How lines become keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading(Rule);
@@ -62,6 +66,7 @@ impl Reading {
             path: path.to_owned(),
             asked,
             kept: kept.to_string(),
+            otherwise: "name another store",
         };
         let part = part_of_store(&options.records, &kept).map_err(contradiction)?;
         let text = text_of_store(options.text.rule(), &kept).map_err(contradiction)?;
@@ -142,6 +147,9 @@ impl Reading {
             let have = if rest == 1 { "has" } else { "have" };
             let (lines, fate) = (many(rest, "more line"), fate_of_keyless(no_key));
             reports.push(format!("{lines} {have} no key; {fate}"));
+            if tally.keyless == tally.items {
+                reports.push(NONE_HAS_KEY.to_owned());
+            }
         }
         if let (Some(rest), Some(not_url)) = (beyond(tally.strays), self.not_url()) {
             let what = match rest {

@@ -29,7 +29,7 @@ fn what_people_type_is_answered_by_what_they_mean() {
         ),
         (
             "dedup seen --since 30d",
-            "`everseen snapshot --since`; a store of one period is a store of its own, and `everseen union` joins them",
+            "--forget-after 30d for a new store, or `everseen snapshot --since`",
         ),
     ] {
         let ran = run(&lab, line);

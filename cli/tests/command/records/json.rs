@@ -244,7 +244,14 @@ fn records_without_a_key_are_passed_or_dropped_and_told() {
         let told: Vec<_> = ran.err.lines().collect();
         let reason = "no key, dropped: it is not JSON: expected value, at byte 1: \"x\"";
         assert_eq!(told[4], format!("everseen: standard input:5: {reason}"));
-        assert_eq!(told[5..], ["everseen: 995 more lines have no key; dropped"]);
+        assert_eq!(
+            told[5..],
+            [
+                "everseen: 995 more lines have no key; dropped",
+                "everseen: no record has a key: is its name spelled as it is there, case included? A new store keeps what \
+                 it was asked for, so remove it before you ask for another"
+            ]
+        );
         assert_eq!(ran.out, b"");
     }
 }
