@@ -196,7 +196,7 @@ fn compare(stores: &Stores, name: &str, inserts: bool, rounds: u64, (first, coun
         let names = names(begin..begin + count);
         let keys = Keys::of(&names);
         for turn in 0..3 {
-            // Each caller comes first in a third of the rounds: who comes first finds less in the caches.
+            // The callers take turns at going first: the first one finds less in the caches.
             let which = ((round + turn) % 3) as usize;
             times[which].push(stores.time(CALLERS[which], inserts, &keys, &mut answers));
         }

@@ -20,32 +20,27 @@ pub const EVERSEEN_IF_ABSENT: u32 = 2;
 /// The answers of a batch, or those before the key that failed.
 type Partial<T> = Result<Vec<T>, BatchError<T>>;
 
-/// Where the answers of a batch go.
-struct Answers {
-    places: Out<u8>,
-    done: Out<usize>,
-}
+/// Where the answers of a batch go, and how many there are.
+type Answers = (Out<u8>, Out<usize>);
 
-impl Answers {
-    /// Does work on a batch whose keys before one that fails are done.
-    fn of<T>(
-        mut self,
-        store: &Object<Handle>,
-        keys: &impl Layout,
-        number: impl Fn(T) -> u8,
-        work: impl FnOnce(&Store, &[&[u8]]) -> Result<Partial<T>, Failure>,
-    ) -> Code {
-        self.done.set(0);
-        on(store, |store| {
-            let places = self.places.room(keys.count(), "answers")?;
-            let (found, outcome) = match keys.with_slices(|keys| work(store, keys))?? {
-                Ok(found) => (found, Ok(())),
-                Err(failed) => (failed.done, Err(*failed.error)),
-            };
-            self.done.set(write(places, found, number));
-            Ok(outcome?)
-        })
-    }
+/// Does work on a batch whose keys before one that fails are done.
+fn answered<T>(
+    store: &Object<Handle>,
+    keys: &impl Layout,
+    (mut places, mut done): Answers,
+    number: impl Fn(T) -> u8,
+    work: impl FnOnce(&Store, &[&[u8]]) -> Result<Partial<T>, Failure>,
+) -> Code {
+    done.set(0);
+    on(store, |store| {
+        let places = places.room(keys.count(), "answers")?;
+        let (found, outcome) = match keys.with_slices(|keys| work(store, keys))?? {
+            Ok(found) => (found, Ok(())),
+            Err(failed) => (failed.done, Err(*failed.error)),
+        };
+        done.set(write(places, found, number));
+        Ok(outcome?)
+    })
 }
 
 /// Writes a number for each answer, and returns how many there are.
@@ -63,13 +58,13 @@ fn insert(store: &Object<Handle>, keys: &impl Layout, answers: Answers) -> Code 
         Verdict::New => EVERSEEN_NEW,
         Verdict::Seen | Verdict::Pending => EVERSEEN_SEEN,
     };
-    answers.of(store, keys, number, |store, keys| {
+    answered(store, keys, answers, number, |store, keys| {
         Ok(store.claim_batch(keys, ClaimOptions::new()))
     })
 }
 
 fn claim(store: &Object<Handle>, keys: &impl Layout, flags: u32, answers: Answers) -> Code {
-    answers.of(store, keys, number_of, |store, keys| {
+    answered(store, keys, answers, number_of, |store, keys| {
         Ok(store.claim_batch(keys, claim_options(flags)?))
     })
 }
@@ -96,7 +91,7 @@ fn contains(store: &Object<Handle>, keys: &impl Layout, mut found: Out<u8>) -> C
 }
 
 fn remove(store: &Object<Handle>, keys: &impl Layout, answers: Answers) -> Code {
-    answers.of(store, keys, u8::from, |store, keys| {
+    answered(store, keys, answers, u8::from, |store, keys| {
         Ok(store.remove_batch(keys))
     })
 }
@@ -117,19 +112,8 @@ pub extern "C" fn everseen_insert_batch(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Arrays {
-        keys,
-        lengths,
-        count,
-    };
-    insert(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Arrays::of(keys, lengths, count);
+    insert(&store, &keys, (answers, done))
 }
 
 /// Inserts the keys of a column, as Arrow lays out `binary` and `utf8`: key `i` begins `offsets[i]` bytes behind `bytes`
@@ -146,20 +130,8 @@ pub extern "C" fn everseen_insert_offsets32(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    insert(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    insert(&store, &keys, (answers, done))
 }
 
 /// Does the same with offsets of 64 bits, as in `large_binary` and `large_utf8`.
@@ -173,20 +145,8 @@ pub extern "C" fn everseen_insert_offsets64(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    insert(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    insert(&store, &keys, (answers, done))
 }
 
 /// Claims keys in order: `everseen_insert_batch`, but each answer is the verdict of `everseen_claim`.
@@ -203,20 +163,8 @@ pub extern "C" fn everseen_claim_batch(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Arrays {
-        keys,
-        lengths,
-        count,
-    };
-    claim(
-        &store,
-        &keys,
-        flags,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Arrays::of(keys, lengths, count);
+    claim(&store, &keys, flags, (answers, done))
 }
 
 /// Claims the keys of a column: `everseen_insert_offsets32`, with the verdicts of `everseen_claim_batch`.
@@ -231,21 +179,8 @@ pub extern "C" fn everseen_claim_offsets32(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    claim(
-        &store,
-        &keys,
-        flags,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    claim(&store, &keys, flags, (answers, done))
 }
 
 /// Does the same with offsets of 64 bits.
@@ -260,21 +195,8 @@ pub extern "C" fn everseen_claim_offsets64(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    claim(
-        &store,
-        &keys,
-        flags,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    claim(&store, &keys, flags, (answers, done))
 }
 
 /// Asks of many keys whether they are in the store. `found` has room for `count` bytes: 1 for each key that is, 0 for
@@ -287,11 +209,7 @@ pub extern "C" fn everseen_contains_batch(
     count: usize,
     found: Out<u8>,
 ) -> Code {
-    let keys = Arrays {
-        keys,
-        lengths,
-        count,
-    };
+    let keys = Arrays::of(keys, lengths, count);
     contains(&store, &keys, found)
 }
 
@@ -305,12 +223,7 @@ pub extern "C" fn everseen_contains_offsets32(
     count: usize,
     found: Out<u8>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
+    let keys = Column::of((bytes, length), offsets, count);
     contains(&store, &keys, found)
 }
 
@@ -324,12 +237,7 @@ pub extern "C" fn everseen_contains_offsets64(
     count: usize,
     found: Out<u8>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
+    let keys = Column::of((bytes, length), offsets, count);
     contains(&store, &keys, found)
 }
 
@@ -344,19 +252,8 @@ pub extern "C" fn everseen_remove_batch(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Arrays {
-        keys,
-        lengths,
-        count,
-    };
-    remove(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Arrays::of(keys, lengths, count);
+    remove(&store, &keys, (answers, done))
 }
 
 /// Removes the keys of a column; see `everseen_insert_offsets32`.
@@ -370,20 +267,8 @@ pub extern "C" fn everseen_remove_offsets32(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    remove(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    remove(&store, &keys, (answers, done))
 }
 
 /// Does the same with offsets of 64 bits.
@@ -397,18 +282,6 @@ pub extern "C" fn everseen_remove_offsets64(
     answers: Out<u8>,
     done: Out<usize>,
 ) -> Code {
-    let keys = Column {
-        bytes,
-        length,
-        offsets,
-        count,
-    };
-    remove(
-        &store,
-        &keys,
-        Answers {
-            places: answers,
-            done,
-        },
-    )
+    let keys = Column::of((bytes, length), offsets, count);
+    remove(&store, &keys, (answers, done))
 }

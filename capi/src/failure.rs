@@ -1,4 +1,4 @@
-//! How a call ends: with a code, and with a text that waits for who asks.
+//! How a call ends: with a code, and with a text that is kept until somebody asks for it.
 
 use std::any::Any;
 use std::cell::RefCell;

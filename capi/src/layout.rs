@@ -57,9 +57,19 @@ fn gather<'k>(
 
 /// An array of pointers, and one of lengths.
 pub(crate) struct Arrays {
-    pub(crate) keys: In<*const c_void>,
-    pub(crate) lengths: In<usize>,
-    pub(crate) count: usize,
+    keys: In<*const c_void>,
+    lengths: In<usize>,
+    count: usize,
+}
+
+impl Arrays {
+    pub(crate) fn of(keys: In<*const c_void>, lengths: In<usize>, count: usize) -> Self {
+        Self {
+            keys,
+            lengths,
+            count,
+        }
+    }
 }
 
 impl Layout for Arrays {
@@ -79,10 +89,10 @@ impl Layout for Arrays {
 
 /// All keys one behind the other, and where each begins and the last one ends.
 pub(crate) struct Column<O> {
-    pub(crate) bytes: In<c_void>,
-    pub(crate) length: usize,
-    pub(crate) offsets: In<O>,
-    pub(crate) count: usize,
+    bytes: In<c_void>,
+    length: usize,
+    offsets: In<O>,
+    count: usize,
 }
 
 impl<O: Copy + TryInto<usize>> Layout for Column<O> {
@@ -113,6 +123,15 @@ impl<O: Copy + TryInto<usize>> Layout for Column<O> {
 }
 
 impl<O> Column<O> {
+    pub(crate) fn of((bytes, length): (In<c_void>, usize), offsets: In<O>, count: usize) -> Self {
+        Self {
+            bytes,
+            length,
+            offsets,
+            count,
+        }
+    }
+
     #[cold]
     fn bad_offset(&self, key: usize, begin: usize, end: usize) -> Failure {
         let length = self.length;

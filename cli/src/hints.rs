@@ -52,16 +52,18 @@ const COMMANDS: [(&str, &str); 31] = [
     ("windows", "everseen help windows"),
 ];
 
+const FORGET_AFTER: &str = "--forget-after 30d, for a new store";
+
 /// Names of options that are none, and those that are meant.
 const OPTIONS: [(&str, &str); 33] = [
-    ("--after", "--forget-after 30d, for a new store"),
+    ("--after", FORGET_AFTER),
     ("--by", "--json-key, --csv-key or --key-field"),
     ("--case-insensitive", "--ignore-case"),
     ("--column", "--csv-key COLUMN, or --key-field N"),
-    ("--days", "--forget-after 30d, for a new store"),
+    ("--days", FORGET_AFTER),
     ("--duplicates", "--seen"),
-    ("--expire", "--forget-after 30d, for a new store"),
-    ("--expire-after", "--forget-after 30d, for a new store"),
+    ("--expire", FORGET_AFTER),
+    ("--expire-after", FORGET_AFTER),
     (
         "--fast",
         "--capacity N for a new store: one of fixed size is faster",
@@ -84,7 +86,7 @@ const OPTIONS: [(&str, &str); 33] = [
         "--line-buffered",
         "nothing: a lone line from a pipe is answered at once",
     ),
-    ("--max-age", "--forget-after 30d, for a new store"),
+    ("--max-age", FORGET_AFTER),
     ("--max-memory", "--buffer SIZE"),
     ("--memory", "--buffer SIZE"),
     ("--now", "--at TIME"),
@@ -107,7 +109,7 @@ const OPTIONS: [(&str, &str); 33] = [
         "--store",
         "the name of the store as the first argument, without an option",
     ),
-    ("--ttl", "--forget-after 30d, for a new store"),
+    ("--ttl", FORGET_AFTER),
     (
         "--unbuffered",
         "nothing: a lone line from a pipe is answered at once",

@@ -13,6 +13,7 @@ mod loom;
 #[cfg(test)]
 mod model;
 mod removal;
+pub(crate) mod shared_clock;
 mod state;
 mod table;
 mod transactions;
@@ -20,7 +21,7 @@ mod transactions;
 use std::io;
 use std::path::Path;
 
-use crate::page::{KeyModel, shared_clock};
+use crate::page::KeyModel;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use bucket::Slot;

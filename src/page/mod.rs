@@ -8,7 +8,6 @@ pub(crate) mod binding;
 pub(crate) mod fingerprint_space;
 mod kind;
 pub(crate) mod place;
-pub(crate) mod shared_clock;
 mod state;
 pub(crate) mod write_window;
 

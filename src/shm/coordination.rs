@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::file::layout::LAST_WRITABLE;
-use crate::memtable::{ShmCorruption, Sum};
-use crate::page::shared_clock;
+use crate::memtable::{ShmCorruption, Sum, shared_clock};
 use crate::page::write_window::WriteWindow;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::FsyncFailures;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::page::ages::{MOST_CLOCK, Window};
-use crate::page::shared_clock::LATEST;
+use crate::memtable::shared_clock::LATEST;
+use crate::page::ages::Window;
 use crate::shm::coordination::Coordination;
 use crate::sys::elapsed::since_start;
 
@@ -67,7 +67,7 @@ impl StoreClock {
             OwnTime::Told(told) => *told,
         };
         let least = self.least.load(Ordering::Relaxed);
-        own.max(least).max(self.shared.clock()).min(MOST_CLOCK)
+        own.max(least).max(self.shared.clock()).min(LATEST)
     }
 
     /// Returns the time at which a log begins, and tells others. A mere look-up keeps its time to itself.
@@ -118,7 +118,7 @@ impl StoreClock {
     /// Returns the step of a time that shared memory tells.
     #[inline]
     pub(crate) fn step_of(&self, clock: u64) -> u64 {
-        self.window.step_of(clock.min(MOST_CLOCK))
+        self.window.step_of(clock)
     }
 }
 

@@ -90,7 +90,7 @@ impl Keying {
         let by_rule = (!is_plain).then(|| ByRule {
             hasher: hasher.clone(),
             extractor: Extractor::new(rule),
-            ahead: KeysAhead::of(rule, &hasher),
+            ahead: KeysAhead::of(rule),
             no_key: reading.no_key().unwrap_or_default(),
             not_url,
             told: Told {
@@ -131,7 +131,8 @@ impl Keying {
             block.key_all(&self.hasher);
             return Ok(());
         };
-        by_rule.ahead.find(block, &by_rule.extractor);
+        let (hasher, extractor) = (&by_rule.hasher, &by_rule.extractor);
+        by_rule.ahead.find(block, hasher, extractor);
         let mut result = Ok(());
         let mut items = 0..;
         block.key_by(|number, item| {

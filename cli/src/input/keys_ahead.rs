@@ -19,28 +19,26 @@ const LEAST_PART: usize = 64 << 10;
 
 /// Finds keys of a block, and keeps them for their turn.
 pub struct KeysAhead {
-    hasher: KeyHasher,
     threads: usize,
     /// The key of each item that has one.
     keys: Vec<Option<HashedKey>>,
 }
 
 impl KeysAhead {
-    pub fn of(rule: &Rule, hasher: &KeyHasher) -> Self {
+    pub fn of(rule: &Rule) -> Self {
         let takes_long = matches!(rule.part, Part::Json(_) | Part::Csv(_)) || rule.url.is_some();
         let processors = match takes_long && !memory::is_tight() {
             true => thread::available_parallelism().map_or(1, NonZero::get),
             false => 1,
         };
         KeysAhead {
-            hasher: hasher.clone(),
             threads: processors.min(MOST_THREADS),
             keys: Vec::new(),
         }
     }
 
     /// Finds the keys of a block's items, unless one thread does that as soon.
-    pub fn find(&mut self, block: &Block, extractor: &Extractor) {
+    pub fn find(&mut self, block: &Block, hasher: &KeyHasher, extractor: &Extractor) {
         self.keys.clear();
         let parts = (block.bytes() / LEAST_PART).min(self.threads);
         if parts < 2 {
@@ -49,7 +47,6 @@ impl KeysAhead {
         let items: Vec<_> = block.items().collect();
         self.keys.resize(items.len(), None);
         let length = items.len().div_ceil(parts);
-        let hasher = &self.hasher;
         let mut parts = items.chunks(length).zip(self.keys.chunks_mut(length));
         let own = parts.next();
         thread::scope(|scope| {

@@ -300,17 +300,7 @@ impl Input {
     /// store's own files as well.
     pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
         self.refuse_store(path)?;
-        let reading = Reading::of_store(&self.keys, store.label(), path);
-        self.reading = reading.map_err(|mut error| {
-            // A first run that failed has left it.
-            let has_none = || store.fullness().is_ok_and(|fullness| fullness.keys == 0);
-            if let CliError::Keys(KeyError::OtherReading { otherwise, .. }) = &mut error
-                && has_none()
-            {
-                *otherwise = "remove the store, which has no keys yet, and run this again";
-            }
-            error
-        })?;
+        self.reading = Reading::of_store(&self.keys, store, path)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use everseen::Store;
 use everseen_keys::columns::Column;
 use everseen_keys::rule::{Kept, NoKey, NotUrl, Part, Rule, UrlRule};
 use everseen_keys::text::TextRule;
@@ -41,13 +42,9 @@ impl Reading {
         }
     }
 
-    /// Returns how to read the lines for the store at `path`, which has this label. Refuses what contradicts the label.
-    pub fn of_store(
-        options: &KeyOptions,
-        label: Option<&[u8]>,
-        path: &Path,
-    ) -> Result<Self, CliError> {
-        let label = label.unwrap_or_default();
+    /// Returns how to read the lines for the store at `path`. Refuses what contradicts its label.
+    pub fn of_store(options: &KeyOptions, store: &Store, path: &Path) -> Result<Self, CliError> {
+        let label = store.label().unwrap_or_default();
         let kept = match Kept::of_label(label) {
             Kept::Rule(kept) => kept,
             Kept::Nothing => {
@@ -66,7 +63,11 @@ impl Reading {
             path: path.to_owned(),
             asked,
             kept: kept.to_string(),
-            otherwise: "name another store",
+            otherwise: match store.fullness().map(|fullness| fullness.keys) {
+                // A first run that failed has left it.
+                Ok(0) => "remove the store, which has no keys yet, and run this again",
+                _ => "name another store",
+            },
         };
         let part = part_of_store(&options.records, &kept).map_err(contradiction)?;
         let text = text_of_store(options.text.rule(), &kept).map_err(contradiction)?;

@@ -11,7 +11,6 @@ use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
 use crate::shm::coordination::MAX_HANDLES;
-use crate::shm::store_clock::StoreClock;
 use crate::storefile::meta::room_after;
 use crate::wal::Cut;
 use crate::wal::file::RECORDS_OFFSET;
@@ -99,11 +98,12 @@ impl WriteGuard<'_> {
     /// Returns whether the keys of the log are of another step than those that come now: all keys of a generation have one
     /// age. A later one is that of a log in which nothing was accepted, so that its time does not count.
     pub(crate) fn is_step_over(&self) -> bool {
+        let Some(clock) = &self.view.clock else {
+            return false;
+        };
         let active = &self.view.active;
         let told = active.buffer.clock();
-        let clock = self.view.clock.as_ref();
-        let is_over = |clock: &Arc<StoreClock>| !told.is_some_and(|told| clock.is_current(told));
-        active.has_log() && clock.is_some_and(is_over)
+        active.has_log() && !told.is_some_and(|told| clock.is_current(told))
     }
 
     /// Returns whether there may be keys that are forgotten by now.

@@ -16,8 +16,6 @@ fetcher() { cat; }
 /// Blocks of these kinds hold commands.
 const SCRIPT: &str = "```sh";
 const SESSION: &str = "```console";
-/// No command has it.
-const CONTINUED: &str = "\u{1}";
 const PYTHON: &str = "```python";
 
 fn repository() -> PathBuf {
@@ -145,10 +143,11 @@ fn expect_session(lab: &Lab, session: &[String]) {
     let text = session.join("\n");
     let commands = text.strip_prefix("$ ").expect("begins with a command");
     for part in commands.split("\n$ ") {
-        // A command goes on behind `> `.
-        let part = part.replace("\n> ", CONTINUED);
-        let mut lines = part.lines();
-        let command = lines.next().unwrap_or_default().replace(CONTINUED, "\n");
+        let mut lines = part.lines().peekable();
+        let mut command = lines.next().unwrap_or_default().to_owned();
+        while let Some(more) = lines.next_if(|line| line.starts_with("> ")) {
+            command = command + "\n" + &more[2..];
+        }
         let output = run(lab, &command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
