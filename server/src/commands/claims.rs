@@ -1,0 +1,135 @@
+//! EV.*: what Bloom commands can't say. A connection claims items, does what they ask for, and commits: without the commit,
+//! they are nobody's again.
+
+use everseen::{ClaimOptions, Verdict};
+
+use super::{Context, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, name_of};
+use crate::database::{Design, OpenStore};
+use crate::reply::{Chain, Outcome, Reply};
+use crate::request::Request;
+
+fn check(store: &OpenStore) -> Result<(), Refusal> {
+    match &store.design {
+        Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => Ok(()),
+        _ => Err(WRONG_TYPE),
+    }
+}
+
+/// EV.CLAIM key item …
+pub fn claim(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let items: Vec<&[u8]> = request.from(2).collect();
+    let database = &context.server.database;
+    let store = database.get_or_create(&name, &Design::Claims)?;
+    check(&store)?;
+    let claimed = if store.is_transactional {
+        let claimant = context
+            .session
+            .claimant(database, &name)?
+            .ok_or(NOT_FOUND)?;
+        claimant.store.claim_batch(&items, ClaimOptions::new())
+    } else {
+        let claimed = store.store.claim_batch(&items, ClaimOptions::new());
+        context.changed(&store);
+        claimed
+    };
+    match claimed {
+        Ok(verdicts) => {
+            let words = verdicts.into_iter().map(|verdict| match verdict {
+                Verdict::New => "new",
+                Verdict::Seen => "seen",
+                Verdict::Pending => "pending",
+            });
+            Ok(Reply::Array(words.map(Reply::simple).collect()))
+        }
+        Err(error) => {
+            // What was claimed before the error is given back with the rest: no answer tells of it.
+            context.session.drop_claimant(&name);
+            Err(Refusal::of(&format!("ERR {}", Chain(&*error.error))))
+        }
+    }
+}
+
+/// EV.COMMIT key [TAG tag]
+pub fn commit(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let tag = match request.len() {
+        2 => &b""[..],
+        4 if request.is_word(2, "TAG") => request.arg(3),
+        _ => return Err(SYNTAX),
+    };
+    let database = &context.server.database;
+    let claimant = context
+        .session
+        .claimant(database, &name)?
+        .ok_or(NOT_FOUND)?;
+    let committed = tokio::task::block_in_place(|| claimant.store.commit_with(tag));
+    Ok(Reply::count(committed?))
+}
+
+/// EV.LAST key [WRITER name]
+pub fn last(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let writer = match request.len() {
+        2 => context.session.writer().to_owned(),
+        4 if request.is_word(2, "WRITER") => String::from_utf8_lossy(request.arg(3)).into_owned(),
+        _ => return Err(SYNTAX),
+    };
+    let store = context.server.database.get(&name)?.ok_or(NOT_FOUND)?;
+    match store.store.last_commit(&writer)? {
+        None => Ok(Reply::Null),
+        Some(commit) => Ok(Reply::Array(vec![
+            Reply::count(commit.sequence),
+            Reply::bulk(commit.tag),
+        ])),
+    }
+}
+
+/// EV.REMOVE key item …
+pub fn remove(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let items: Vec<&[u8]> = request.from(2).collect();
+    let database = &context.server.database;
+    let Some(store) = database.get(&name)? else {
+        return Ok(Reply::Array(vec![Reply::Bool(false); items.len()]));
+    };
+    check(&store)?;
+    let removed = if store.is_transactional {
+        let claimant = context
+            .session
+            .claimant(database, &name)?
+            .ok_or(NOT_FOUND)?;
+        claimant.store.remove_batch(&items)
+    } else {
+        let removed = store.store.remove_batch(&items);
+        context.changed(&store);
+        removed
+    };
+    let removed = removed.map_err(|error| Refusal::of(&format!("ERR {}", Chain(&*error.error))))?;
+    Ok(Reply::Array(removed.into_iter().map(Reply::Bool).collect()))
+}
+
+/// EV.INFO key
+pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let store = context.server.database.get(&name)?.ok_or(NOT_FOUND)?;
+    let stats = store.store.stats()?;
+    let seconds = |window: std::time::Duration| Reply::count(window.as_secs());
+    let fields = [
+        ("kind", Reply::simple(stats.kind.name())),
+        ("keys", Reply::count(store.keys()?)),
+        ("fpr", Reply::Double(stats.fpr_target)),
+        ("bytes", Reply::count(stats.bytes)),
+        ("transactional", Reply::Bool(stats.transactional)),
+        (
+            "forget_after_seconds",
+            stats
+                .forgetting
+                .map_or(Reply::Null, |forgetting| seconds(forgetting.window)),
+        ),
+    ];
+    let pairs = fields
+        .into_iter()
+        .map(|(name, value)| (Reply::simple(name), value));
+    Ok(Reply::Map(pairs.collect()))
+}

@@ -1,0 +1,187 @@
+//! A name's store, open or closed.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, Weak};
+use std::time::Duration;
+
+use everseen::{OpenOptions, Store};
+
+use super::claimant::Claimant;
+use super::open_store::OpenStore;
+use super::refused;
+use crate::reply::Refusal;
+
+/// A name's store. Who opens, closes, removes or renames it has it alone.
+#[derive(Debug)]
+pub struct Entry {
+    path: PathBuf,
+    state: RwLock<Option<Arc<OpenStore>>>,
+    claimants: Mutex<Vec<Weak<Claimant>>>,
+}
+
+impl Entry {
+    pub fn new(path: PathBuf) -> Self {
+        Entry {
+            path,
+            state: RwLock::default(),
+            claimants: Mutex::default(),
+        }
+    }
+
+    /// Returns the store if it is open.
+    pub fn store(&self) -> Option<Arc<OpenStore>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.clone()
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, Option<Arc<OpenStore>>> {
+        // It is always whole: each change of it is one assignment.
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claimants(&self) -> MutexGuard<'_, Vec<Weak<Claimant>>> {
+        self.claimants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.store().is_some()
+    }
+
+    /// Returns when the store was last used; `None` if it is not open, or somebody uses it now.
+    pub fn unused_since(&self) -> Option<Duration> {
+        let store = self.store()?;
+        // The entry has one, and this function another.
+        let in_use = Arc::strong_count(&store) > 2 || self.has_claimants();
+        (!in_use).then(|| store.used())
+    }
+
+    fn has_claimants(&self) -> bool {
+        let mut claimants = self.claimants();
+        claimants.retain(|claimant| claimant.strong_count() > 0);
+        !claimants.is_empty()
+    }
+
+    /// Opens the store, unless it is.
+    pub fn open(
+        &self,
+        open: impl FnOnce(&Path) -> everseen::Result<Store>,
+    ) -> everseen::Result<Arc<OpenStore>> {
+        let mut state = self.alone();
+        if let Some(store) = &*state {
+            return Ok(Arc::clone(store));
+        }
+        let store = Arc::new(OpenStore::new(open(&self.path)?)?);
+        *state = Some(Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// Opens another handle of the store.
+    pub fn claimant(&self, options: &OpenOptions) -> everseen::Result<Arc<Claimant>> {
+        // Not while it is being removed.
+        let _state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let claimant = Arc::new(Claimant {
+            store: options.open(&self.path)?,
+        });
+        self.claimants().push(Arc::downgrade(&claimant));
+        Ok(claimant)
+    }
+
+    /// Commits and closes all handles of the store.
+    pub fn close(&self) -> everseen::Result<()> {
+        let mut state = self.alone();
+        self.close_handles(&mut state)
+    }
+
+    fn close_handles(&self, state: &mut Option<Arc<OpenStore>>) -> everseen::Result<()> {
+        for claimant in self.claimants().drain(..).filter_map(|weak| weak.upgrade()) {
+            claimant.store.close()?;
+        }
+        match state.take() {
+            None => Ok(()),
+            Some(store) => {
+                // A transactional store drops what isn't committed, and the server's own part is what it answered.
+                let committed = if store.is_dirty() {
+                    store.store.commit().map(drop)
+                } else {
+                    Ok(())
+                };
+                let closed = store.store.close().map(drop);
+                committed.and(closed)
+            }
+        }
+    }
+
+    /// Removes the store's file, and returns whether there was one.
+    pub fn remove(&self) -> Result<bool, Refusal> {
+        let mut state = self.alone();
+        // A store that can't be closed in order is removed as well: its logs go with it.
+        if let Err(error) = self.close_handles(&mut state) {
+            eprintln!("everseen-server: closing a store to remove it: {error}");
+        }
+        match fs::remove_file(&self.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(refused(&error)),
+        }
+        remove_side_files(&self.path).map_err(|error| refused(&error))?;
+        sync_folder(&self.path).map_err(|error| refused(&error))?;
+        Ok(true)
+    }
+
+    /// Gives the store's file the name of another entry, which has none.
+    pub fn rename(&self, to: &Entry) -> Result<(), Refusal> {
+        let mut state = self.alone();
+        self.close_handles(&mut state)?;
+        let _target = to.alone();
+        if has_side_files(&self.path).map_err(|error| refused(&error))? {
+            return Err(Refusal::new(
+                "ERR another program has the store open, so it can't be renamed",
+            ));
+        }
+        fs::rename(&self.path, &to.path).map_err(|error| refused(&error))?;
+        sync_folder(&self.path).map_err(|error| refused(&error))
+    }
+}
+
+/// Calls a function for each file that belongs to the store at `path`: logs, shared memory.
+fn for_side_files(path: &Path, mut each: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    let begin = [file.as_encoded_bytes(), b"-"].concat();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(&begin) {
+            each(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn has_side_files(path: &Path) -> io::Result<bool> {
+    let mut found = false;
+    for_side_files(path, |_| {
+        found = true;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn remove_side_files(path: &Path) -> io::Result<()> {
+    for_side_files(path, |side| match fs::remove_file(side) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    })
+}
+
+/// Makes a file's new name, or its end, durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}

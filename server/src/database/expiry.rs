@@ -1,0 +1,110 @@
+//! When names are removed. Each has a file of its own beside its store, so that a date costs what it is, and none is lost.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::name::Name;
+use super::refused;
+use crate::reply::Refusal;
+
+const ENDING: &str = ".expires";
+
+/// For each name that is removed at some time, when that is: milliseconds since 1970.
+#[derive(Debug)]
+pub struct Expiries(RwLock<HashMap<Name, u64>>);
+
+/// Returns the milliseconds since 1970.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // Before 1970 nothing expires.
+    since.map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+impl Expiries {
+    /// Reads the dates in a folder. A file that says no date is left alone, and means none.
+    pub fn load(folder: &Path) -> io::Result<Self> {
+        let mut dates = HashMap::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let Some(name) = Name::of_file_ending(&entry.file_name(), ENDING) else {
+                continue;
+            };
+            match fs::read_to_string(entry.path())?.trim_end().parse() {
+                Ok(date) => drop(dates.insert(name, date)),
+                Err(_) => eprintln!(
+                    "everseen-server: {}: not a date, so its key stays",
+                    entry.path().display()
+                ),
+            }
+        }
+        Ok(Expiries(RwLock::new(dates)))
+    }
+
+    fn dates(&self) -> RwLockReadGuard<'_, HashMap<Name, u64>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, HashMap<Name, u64>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn of(&self, name: &Name) -> Option<u64> {
+        self.dates().get(name).copied()
+    }
+
+    pub fn is_due(&self, name: &Name) -> bool {
+        self.of(name).is_some_and(|date| date <= now())
+    }
+
+    /// Returns the names whose time has come.
+    pub fn due(&self) -> Vec<Name> {
+        let now = now();
+        let dates = self.dates();
+        let due = dates.iter().filter(|&(_, &date)| date <= now);
+        due.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Sets a date, for good before it returns.
+    pub fn set(&self, folder: &Path, name: &Name, date: u64) -> Result<(), Refusal> {
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            writeln!(file, "{date}")?;
+            file.as_file().sync_all()?;
+            file.persist(name.beside(folder, ENDING))?;
+            File::open(folder)?.sync_all()
+        };
+        let mut dates = self.change();
+        write().map_err(|error| refused(&error))?;
+        dates.insert(name.clone(), date);
+        Ok(())
+    }
+
+    /// Removes a date.
+    pub fn forget(&self, folder: &Path, name: &Name) -> Result<(), Refusal> {
+        if self.of(name).is_none() {
+            return Ok(());
+        }
+        let mut dates = self.change();
+        match fs::remove_file(name.beside(folder, ENDING)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&error)),
+            _ => {}
+        }
+        dates.remove(name);
+        Ok(())
+    }
+
+    /// Gives one name's date to another.
+    pub fn rename(&self, folder: &Path, from: &Name, to: &Name) -> Result<(), Refusal> {
+        match self.of(from) {
+            None => self.forget(folder, to),
+            Some(date) => {
+                self.set(folder, to, date)?;
+                self.forget(folder, from)
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The stores of a folder, by the names that clients give them.
+//!
+//! A store is opened when a command first names it. It is closed when nobody has used it for a while, or when more are open
+//! than may be; the commands of another program may use it at the same time.
+
+mod claimant;
+mod design;
+mod entry;
+mod expiry;
+mod group_commit;
+mod name;
+mod open_store;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use everseen::{Error, OpenOptions};
+use tokio::task::block_in_place;
+
+use self::entry::Entry;
+use self::expiry::Expiries;
+use crate::reply::Refusal;
+
+pub use self::claimant::Claimant;
+pub use self::design::{BloomDesign, CuckooDesign, Design};
+pub use self::expiry::now;
+pub use self::name::Name;
+pub use self::open_store::OpenStore;
+
+/// How a folder's stores are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Stores open at once. Those in use are never closed for this.
+    pub open: usize,
+    /// How long a store stays open without use.
+    pub idle: Duration,
+    /// Bytes of memory for the write buffers of one store.
+    pub buffer: u64,
+}
+
+/// The stores of one folder.
+#[derive(Debug)]
+pub struct Database {
+    folder: PathBuf,
+    limits: Limits,
+    entries: Mutex<HashMap<Name, Arc<Entry>>>,
+    expiries: Expiries,
+    begun: Instant,
+    opened: AtomicU64,
+}
+
+impl Database {
+    /// Opens a folder. No store is opened yet, whatever their number.
+    pub fn open(folder: &Path, limits: Limits) -> io::Result<Self> {
+        Ok(Database {
+            folder: folder.to_owned(),
+            limits,
+            entries: Mutex::default(),
+            expiries: Expiries::load(folder)?,
+            begun: Instant::now(),
+            opened: AtomicU64::new(0),
+        })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Name, Arc<Entry>>> {
+        // Nothing panics between two changes of the map.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entry(&self, name: &Name) -> Arc<Entry> {
+        let mut entries = self.entries();
+        match entries.get(name) {
+            Some(entry) => Arc::clone(entry),
+            None => {
+                let entry = Arc::new(Entry::new(name.path(&self.folder)));
+                entries.insert(name.clone(), Arc::clone(&entry));
+                entry
+            }
+        }
+    }
+
+    /// Returns how this folder's stores are opened.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions::new()
+            .writer(OpenStore::WRITER)
+            .buffer_between(OpenOptions::LEAST_BUFFER, self.limits.buffer)
+    }
+
+    /// Returns the store of a name, open; `None` if there is none.
+    pub fn get(&self, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
+        self.expire(name)?;
+        let known = self.entries().get(name).cloned();
+        if let Some(store) = known.as_ref().and_then(|entry| entry.store()) {
+            store.touch(self.begun.elapsed());
+            return Ok(Some(store));
+        }
+        if known.is_none() && !name.path(&self.folder).exists() {
+            return Ok(None);
+        }
+        let opened = self.opened(name, |path| self.open_options().open(path));
+        match opened {
+            Err(Error::NotFound { .. }) => Ok(None),
+            other => Ok(Some(other?)),
+        }
+    }
+
+    /// Returns the store of a name, open; makes one by a design if there is none.
+    pub fn get_or_create(&self, name: &Name, design: &Design) -> Result<Arc<OpenStore>, Refusal> {
+        match self.get(name)? {
+            Some(store) => Ok(store),
+            None => Ok(self.opened(name, |path| {
+                let options = design.create_options().open_options(self.open_options());
+                options.open_or_create(path)
+            })?),
+        }
+    }
+
+    /// Makes the store of a name, which must not exist.
+    pub fn create(&self, name: &Name, design: &Design) -> Result<Option<Arc<OpenStore>>, Refusal> {
+        if self.get(name)?.is_some() {
+            return Ok(None);
+        }
+        let created = self.opened(name, |path| {
+            let options = design.create_options().open_options(self.open_options());
+            options.create(path)
+        });
+        match created {
+            Err(Error::AlreadyExists { .. }) => Ok(None),
+            other => Ok(Some(other?)),
+        }
+    }
+
+    fn opened(
+        &self,
+        name: &Name,
+        open: impl FnOnce(&Path) -> everseen::Result<everseen::Store>,
+    ) -> everseen::Result<Arc<OpenStore>> {
+        // It may recover from logs, and close another store for this one.
+        block_in_place(|| {
+            let store = self.entry(name).open(open)?;
+            store.touch(self.begun.elapsed());
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            self.close_unused(Some(self.limits.open));
+            Ok(store)
+        })
+    }
+
+    /// Returns a handle of the store for one connection alone.
+    pub fn claimant(&self, name: &Name, writer: &str) -> Result<Option<Arc<Claimant>>, Refusal> {
+        match self.get(name)? {
+            None => Ok(None),
+            Some(_) => {
+                let options = self.open_options().writer(writer);
+                let claimant = block_in_place(|| self.entry(name).claimant(&options))?;
+                Ok(Some(claimant))
+            }
+        }
+    }
+
+    /// Closes what nobody uses: what is idle for too long, or, of more stores than may be open, those longest out of use.
+    pub fn close_unused(&self, most: Option<usize>) {
+        let now = self.begun.elapsed();
+        let mut unused = Vec::new();
+        {
+            let mut entries = self.entries();
+            let mut open: Vec<_> = entries
+                .iter()
+                .filter_map(|(name, entry)| Some((entry.unused_since()?, name.clone())))
+                .collect();
+            open.sort();
+            let too_many = most.map_or(0, |most| entries.len().saturating_sub(most));
+            for (place, (since, name)) in open.into_iter().enumerate() {
+                if place < too_many || now.saturating_sub(since) > self.limits.idle {
+                    unused.extend(entries.remove(&name));
+                }
+            }
+            // What was looked for and not there leaves nothing behind.
+            entries.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.is_open());
+        }
+        for entry in unused {
+            // Nothing acknowledged is lost: the next to open it goes on from its log.
+            if let Err(error) = entry.close() {
+                eprintln!("everseen-server: closing a store: {error}");
+            }
+        }
+    }
+
+    /// Removes the store of a name, and returns whether there was one. Whoever claims keys in it loses the claims.
+    pub fn remove(&self, name: &Name) -> Result<bool, Refusal> {
+        self.expire(name)?;
+        self.remove_now(name)
+    }
+
+    fn remove_now(&self, name: &Name) -> Result<bool, Refusal> {
+        if !name.path(&self.folder).exists() {
+            return Ok(false);
+        }
+        let removed = block_in_place(|| self.entry(name).remove())?;
+        self.expiries.forget(&self.folder, name)?;
+        Ok(removed)
+    }
+
+    /// Gives a store another name. What had that name is removed.
+    pub fn rename(&self, from: &Name, to: &Name) -> Result<bool, Refusal> {
+        self.expire(from)?;
+        if !name_exists(&self.folder, from) {
+            return Ok(false);
+        }
+        if from == to {
+            return Ok(true);
+        }
+        block_in_place(|| -> Result<(), Refusal> {
+            self.remove(to)?;
+            let target = self.entry(to);
+            self.entry(from).rename(&target)?;
+            self.expiries.rename(&self.folder, from, to)
+        })?;
+        Ok(true)
+    }
+
+    pub fn exists(&self, name: &Name) -> Result<bool, Refusal> {
+        self.expire(name)?;
+        Ok(name_exists(&self.folder, name))
+    }
+
+    /// Returns the names of all stores in the folder, in no order.
+    pub fn names(&self) -> Result<Vec<Name>, Refusal> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(|error| refused(&error))? {
+            let entry = entry.map_err(|error| refused(&error))?;
+            if let Some(name) = Name::of_file(&entry.file_name())
+                && !self.expiries.is_due(&name)
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns when a name is removed, in milliseconds since 1970.
+    pub fn expiry(&self, name: &Name) -> Option<u64> {
+        self.expiries.of(name)
+    }
+
+    /// Sets when a name is removed, or that it stays.
+    pub fn set_expiry(&self, name: &Name, at: Option<u64>) -> Result<(), Refusal> {
+        match at {
+            Some(at) => self.expiries.set(&self.folder, name, at),
+            None => self.expiries.forget(&self.folder, name),
+        }
+    }
+
+    fn expire(&self, name: &Name) -> Result<(), Refusal> {
+        match self.expiries.is_due(name) {
+            true => self.remove_now(name).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes all whose time has come.
+    pub fn remove_expired(&self) -> Result<u64, Refusal> {
+        let mut removed = 0;
+        for name in self.expiries.due() {
+            removed += u64::from(self.remove_now(&name)?);
+            // A store that another program removed leaves its date.
+            self.expiries.forget(&self.folder, &name)?;
+        }
+        Ok(removed)
+    }
+
+    /// Returns the stores that are open.
+    pub fn open_stores(&self) -> Vec<Arc<OpenStore>> {
+        let entries = self.entries();
+        entries.values().filter_map(|entry| entry.store()).collect()
+    }
+
+    /// Returns how many stores have been opened.
+    pub fn opened_in_all(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Commits and closes all stores.
+    pub fn close(&self) -> Result<(), Refusal> {
+        let entries: Vec<_> = self.entries().drain().collect();
+        let outcomes: Vec<_> = entries.iter().map(|(_, entry)| entry.close()).collect();
+        outcomes.into_iter().collect::<everseen::Result<()>>()?;
+        Ok(())
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn name_exists(folder: &Path, name: &Name) -> bool {
+    name.path(folder).exists()
+}
+
+/// Returns why a folder could not be read or changed.
+fn refused(error: &io::Error) -> Refusal {
+    Refusal::of(&format!("ERR the folder of stores: {error}"))
+}

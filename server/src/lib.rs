@@ -1,0 +1,37 @@
+//! A server that speaks Redis' Bloom commands. Each Redis key is one store of the library in one folder.
+//!
+//! A [`connection`] reads bytes, [`request`] cuts them into requests, [`commands`] answers each with a [`reply`], and
+//! [`database`] has the stores. What an answer promises is settled between the two: see [`database::group_commit`].
+
+mod commands;
+mod connection;
+mod database;
+mod listener;
+mod options;
+mod reply;
+mod request;
+mod server;
+mod session;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+/// Runs the server until a signal ends it, and returns the exit status.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let options = match options::Options::try_parse_from(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            // A closed terminal is no reason to fail otherwise.
+            let _ = error.print();
+            return error.exit_code().try_into().unwrap_or(2);
+        }
+    };
+    match listener::serve(&options) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("everseen-server: {error}");
+            2
+        }
+    }
+}

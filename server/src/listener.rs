@@ -1,0 +1,171 @@
+//! Listening, and the server's end.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use crate::connection;
+use crate::options::{Durability, Options};
+use crate::reply::Refusal;
+use crate::server::Server;
+
+/// How long connections have to end when the server does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why the server could not begin, or not end in order.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("{path}: {source}", path = path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("listening on {at}: {source}")]
+    Listen { at: String, source: io::Error },
+    #[error("{0}")]
+    System(#[from] io::Error),
+    #[error("{}", .0.text())]
+    Close(Refusal),
+}
+
+/// Serves until a signal or SHUTDOWN ends it. Then it commits and closes all stores.
+pub fn serve(options: &Options) -> Result<(), ServeError> {
+    let folder = |source| ServeError::Folder {
+        path: options.dir.clone(),
+        source,
+    };
+    fs::create_dir_all(&options.dir).map_err(folder)?;
+    let server = Arc::new(Server::new(options).map_err(folder)?);
+    // Each waits for the disk now and then, and what a waiting one has taken no other serves.
+    let threads =
+        std::thread::available_parallelism().map_or(4, |threads| threads.get().max(2) * 2);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("server")
+        .enable_all()
+        .build()?;
+    runtime.block_on(run(options, &server))?;
+    runtime.shutdown_timeout(PATIENCE);
+    server.database.close().map_err(ServeError::Close)
+}
+
+async fn run(options: &Options, server: &Arc<Server>) -> Result<(), ServeError> {
+    let tcp = TcpListener::bind(options.listen).await;
+    let tcp = tcp.map_err(|source| ServeError::Listen {
+        at: options.listen.to_string(),
+        source,
+    })?;
+    let unix = options.unix.as_ref().map(bind_unix).transpose()?;
+    println!("ready: {}", tcp.local_addr()?);
+    if let Some(path) = &options.unix {
+        println!("ready: unix:{}", path.display());
+    }
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut clients = JoinSet::new();
+    let mut each_second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            accepted = tcp.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // An answer waits for nothing.
+                    let _ = stream.set_nodelay(true);
+                    admit(&mut clients, server, stream);
+                }
+                Err(error) => pause(&error).await,
+            },
+            accepted = accept_unix(unix.as_ref()) => match accepted {
+                Ok(stream) => admit(&mut clients, server, stream),
+                Err(error) => pause(&error).await,
+            },
+            _ = each_second.tick() => tend(server),
+            Some(_) = clients.join_next(), if !clients.is_empty() => {}
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = server.ended() => break,
+        }
+    }
+    server.end();
+    let all = async { while clients.join_next().await.is_some() {} };
+    // Who doesn't read its answers is left.
+    let _ = tokio::time::timeout(PATIENCE, all).await;
+    if let Some(path) = &options.unix {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn bind_unix(path: &PathBuf) -> Result<UnixListener, ServeError> {
+    // One that a killed server left.
+    let is_left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+        && std::os::unix::net::UnixStream::connect(path).is_err();
+    if is_left {
+        fs::remove_file(path)?;
+    }
+    UnixListener::bind(path).map_err(|source| ServeError::Listen {
+        at: path.display().to_string(),
+        source,
+    })
+}
+
+async fn accept_unix(listener: Option<&UnixListener>) -> io::Result<tokio::net::UnixStream> {
+    match listener {
+        Some(listener) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until there may be room for a connection again: for an open file, usually.
+async fn pause(error: &io::Error) {
+    eprintln!("everseen-server: accepting a connection: {error}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+fn admit<S>(clients: &mut JoinSet<()>, server: &Arc<Server>, mut stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(id) = server.admit() else {
+        clients.spawn(async move {
+            let _ = stream
+                .write_all(b"-ERR max number of clients reached\r\n")
+                .await;
+        });
+        return;
+    };
+    let server = Arc::clone(server);
+    clients.spawn(async move {
+        connection::serve(&server, id, stream).await;
+        server.leave();
+    });
+}
+
+/// Does what is due each second: removes what has expired, closes what is out of use, and commits if that is asked.
+fn tend(server: &Arc<Server>) {
+    let server = Arc::clone(server);
+    tokio::task::spawn_blocking(move || {
+        if let Err(refusal) = server.database.remove_expired() {
+            eprintln!(
+                "everseen-server: removing what has expired: {}",
+                refusal.text()
+            );
+        }
+        server.database.close_unused(None);
+        if server.durability == Durability::Second {
+            for store in server.database.open_stores() {
+                if store.is_dirty()
+                    && let Err(refusal) = store.commit()
+                {
+                    eprintln!("everseen-server: committing: {}", refusal.text());
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,146 @@
+//! Requests: where each ends in the bytes of a connection, and its arguments.
+//!
+//! [`Cutter`] finds the end of a request from the lengths that it states, so that one that is too large is refused before it
+//! is read; what a whole request says is read by `redis-protocol`.
+
+mod cutter;
+
+use bytes::{Bytes, BytesMut};
+use redis_protocol::resp2::decode::decode_range;
+use redis_protocol::resp2::types::RangeFrame;
+
+pub use self::cutter::{Cutter, Limits, ProtocolError};
+
+/// The requests that a connection had sent when it was read.
+#[derive(Debug, Default)]
+pub struct Batch {
+    data: Bytes,
+    /// For each argument of all requests, where it begins and ends in `data`.
+    arguments: Vec<(usize, usize)>,
+    /// For each request, where its arguments end in `arguments`.
+    ends: Vec<usize>,
+}
+
+/// The arguments of one request, its name first.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'b> {
+    data: &'b Bytes,
+    arguments: &'b [(usize, usize)],
+}
+
+impl Batch {
+    /// Takes all whole requests from the front of `buffer`, up to `most`.
+    ///
+    /// # Errors
+    /// The first that can't be read, if none comes before it. Those before it are returned first.
+    pub fn take(
+        buffer: &mut BytesMut,
+        cutter: &mut Cutter,
+        limits: &Limits,
+        most: usize,
+    ) -> Result<Self, ProtocolError> {
+        let mut batch = Batch::default();
+        let mut end = 0;
+        while batch.ends.len() < most {
+            match cutter.cut(&buffer[end..], limits) {
+                Ok(Some(length)) => {
+                    batch.add(buffer, end, length)?;
+                    end += length;
+                }
+                Ok(None) => break,
+                Err(error) if end == 0 => return Err(error),
+                // It is met again once those before it are answered.
+                Err(_) => break,
+            }
+        }
+        batch.data = buffer.split_to(end).freeze();
+        Ok(batch)
+    }
+
+    fn add(&mut self, buffer: &[u8], begin: usize, length: usize) -> Result<(), ProtocolError> {
+        let whole = &buffer[begin..begin + length];
+        if whole[0] != b'*' {
+            let words = cutter::words(whole);
+            self.arguments
+                .extend(words.map(|(from, to)| (begin + from, begin + to)));
+            self.ends.push(self.arguments.len());
+            return Ok(());
+        }
+        let items = match decode_range(whole) {
+            Ok(Some((RangeFrame::Array(items), _))) => items,
+            // Less than no argument.
+            Ok(Some((RangeFrame::Null, _))) => Vec::new(),
+            _ => return Err(ProtocolError::Unreadable),
+        };
+        for item in items {
+            let RangeFrame::BulkString((from, to)) = item else {
+                return Err(ProtocolError::Unreadable);
+            };
+            self.arguments.push((begin + from, begin + to));
+        }
+        self.ends.push(self.arguments.len());
+        Ok(())
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn get(&self, number: usize) -> Request<'_> {
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Request {
+            data: &self.data,
+            arguments: &self.arguments[begin..self.ends[number]],
+        }
+    }
+}
+
+impl<'b> Request<'b> {
+    pub fn len(&self) -> usize {
+        self.arguments.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.arguments.is_empty()
+    }
+
+    pub fn get(&self, number: usize) -> Option<&'b [u8]> {
+        let (from, to) = self.arguments.get(number).copied()?;
+        Some(&self.data[from..to])
+    }
+
+    /// Returns an argument that a command's arity says is there.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn arg(&self, number: usize) -> &'b [u8] {
+        let (from, to) = self.arguments[number];
+        &self.data[from..to]
+    }
+
+    /// Returns the arguments from a number on.
+    pub fn from(&self, number: usize) -> impl ExactSizeIterator<Item = &'b [u8]> + use<'b> {
+        let data = self.data;
+        let rest = self.arguments.get(number..).unwrap_or_default();
+        rest.iter().map(|&(from, to)| &data[from..to])
+    }
+
+    /// Returns whether an argument is a word, in whatever case.
+    pub fn is_word(&self, number: usize, word: &str) -> bool {
+        self.get(number)
+            .is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Copies the request, to be run later.
+    pub fn to_owned(self) -> Batch {
+        Batch {
+            data: self.data.clone(),
+            arguments: self.arguments.to_vec(),
+            ends: vec![self.arguments.len()],
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What all connections share.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::database::{self, Database};
+use crate::options::{Durability, Options};
+use crate::request::Limits;
+
+/// The server: its stores, and what it counts.
+#[derive(Debug)]
+pub struct Server {
+    pub database: Database,
+    pub durability: Durability,
+    pub limits: Limits,
+    pub max_clients: usize,
+    pub begun: Instant,
+    /// Held to read by each command, and to write by EXEC, whose commands are alone.
+    pub order: RwLock<()>,
+    pub clients: AtomicUsize,
+    pub connections: AtomicU64,
+    pub refused_connections: AtomicU64,
+    pub commands: AtomicU64,
+    ends: watch::Sender<bool>,
+}
+
+impl Server {
+    pub fn new(options: &Options) -> std::io::Result<Self> {
+        let limits = database::Limits {
+            open: options.max_open,
+            idle: Duration::from_secs(options.idle),
+            buffer: options.buffer << 20,
+        };
+        let bytes = |mib: u64| usize::try_from(mib << 20).unwrap_or(usize::MAX);
+        Ok(Server {
+            database: Database::open(&options.dir, limits)?,
+            durability: options.durable,
+            limits: Limits {
+                arguments: 1 << 20,
+                argument: bytes(options.max_argument),
+                request: bytes(options.max_request),
+            },
+            max_clients: options.max_clients,
+            begun: Instant::now(),
+            order: RwLock::default(),
+            clients: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            refused_connections: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            ends: watch::Sender::new(false),
+        })
+    }
+
+    /// Takes one more client, and returns its number; `None` if there are as many as may be.
+    pub fn admit(&self) -> Option<u64> {
+        let before = self.clients.fetch_add(1, Ordering::Relaxed);
+        if before >= self.max_clients {
+            self.leave();
+            self.refused_connections.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub fn leave(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Asks the server to end.
+    pub fn end(&self) {
+        self.ends.send_replace(true);
+    }
+
+    /// Returns once the server is asked to end.
+    pub async fn ended(&self) {
+        let mut ends = self.ends.subscribe();
+        // The sender lives as long as `self`.
+        let _ = ends.wait_for(|&ends| ends).await;
+    }
+}

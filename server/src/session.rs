@@ -1,0 +1,100 @@
+//! What belongs to one connection.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::commands::{Command, Rights};
+use crate::database::{Claimant, Database, Name};
+use crate::reply::{Protocol, Refusal};
+use crate::request::Batch;
+
+/// One connection's state.
+#[derive(Debug)]
+pub struct Session {
+    pub id: u64,
+    pub protocol: Protocol,
+    /// What CLIENT SETNAME says; it commits under this name.
+    pub name: Option<String>,
+    pub library: [Option<String>; 2],
+    /// What MULTI has gathered.
+    pub transaction: Option<Transaction>,
+    /// What it may do; `None` until it has said who it is.
+    pub rights: Option<Rights>,
+    /// Whether the connection ends after this answer.
+    pub ends: bool,
+    claimants: HashMap<Name, Arc<Claimant>>,
+}
+
+/// The commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    pub queued: Vec<Batch>,
+    /// Whether one of them was refused, so that none is run.
+    pub is_refused: bool,
+}
+
+impl Session {
+    /// The name of a writer that has none.
+    const WRITER: &'static str = "default";
+
+    pub fn new(id: u64) -> Self {
+        Session {
+            id,
+            protocol: Protocol::Resp2,
+            name: None,
+            library: [None, None],
+            transaction: None,
+            rights: Some(Rights::Admin),
+            ends: false,
+            claimants: HashMap::new(),
+        }
+    }
+
+    /// Refuses a command for which this connection has no right.
+    pub fn check(&self, command: &Command) -> Result<(), Refusal> {
+        if command.rights == Rights::Connection {
+            return Ok(());
+        }
+        match self.rights {
+            None => Err(Refusal::new("NOAUTH Authentication required.")),
+            Some(rights) if rights >= command.rights => Ok(()),
+            Some(_) => Err(Refusal::of(&format!(
+                "NOPERM this user has no permissions to run the '{}' command",
+                command.name
+            ))),
+        }
+    }
+
+    pub fn writer(&self) -> &str {
+        self.name.as_deref().unwrap_or(Self::WRITER)
+    }
+
+    /// Returns this connection's own handle of a store; `None` if there is no such store.
+    pub fn claimant(
+        &mut self,
+        database: &Database,
+        name: &Name,
+    ) -> Result<Option<Arc<Claimant>>, Refusal> {
+        if let Some(claimant) = self.claimants.get(name) {
+            return Ok(Some(Arc::clone(claimant)));
+        }
+        let claimant = database.claimant(name, self.writer())?;
+        if let Some(claimant) = &claimant {
+            self.claimants.insert(name.clone(), Arc::clone(claimant));
+        }
+        Ok(claimant)
+    }
+
+    /// Gives up the handle of one store, whose claims are lost.
+    pub fn drop_claimant(&mut self, name: &Name) {
+        self.claimants.remove(name);
+    }
+
+    /// Takes all handles, to be closed where waiting harms nobody.
+    pub fn take_claimants(&mut self) -> Vec<Arc<Claimant>> {
+        self.claimants
+            .drain()
+            .map(|(_, claimant)| claimant)
+            .collect()
+    }
+}
