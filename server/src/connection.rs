@@ -1,14 +1,15 @@
 //! One connection: reads requests, runs all that have come, makes their answers true, and writes them.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::SemaphorePermit;
 
 use crate::commands::{Answers, run_batch};
 use crate::reply::Reply;
-use crate::request::{Batch, Cutter};
+use crate::request::{Batch, Cutter, Limits};
 use crate::server::Server;
 use crate::session::Session;
 
@@ -18,10 +19,14 @@ const MOST_REQUESTS: usize = 4096;
 const KEPT: usize = 64 << 10;
 /// How long a client may leave its answers unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client has to say who it is, where all must.
+const STRANGERS_TIME: Duration = Duration::from_secs(10);
+/// What a wrong password costs whoever tries it.
+const DENIAL: Duration = Duration::from_millis(500);
 
 /// Serves one client until it leaves, or the server ends.
 pub async fn serve(server: &Server, id: u64, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let mut session = Session::new(id);
+    let mut session = Session::new(id, server.users.of_strangers());
     // A client that is gone is no fault of the server.
     let _ = converse(server, &mut session, &mut stream).await;
     let claimants = session.take_claimants();
@@ -36,11 +41,15 @@ async fn converse(
     session: &mut Session,
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    let mut buffer = BytesMut::new();
+    let begun = Instant::now();
+    let mut input = Input::default();
     let mut out = BytesMut::new();
-    let mut cutter = Cutter::default();
     while !session.ends {
-        let batch = match Batch::take(&mut buffer, &mut cutter, &server.limits, MOST_REQUESTS) {
+        let limits = match session.rights {
+            Some(_) => &server.limits,
+            None => &Limits::STRANGER,
+        };
+        let batch = match Batch::take(&mut input.buffer, &mut input.cutter, limits, MOST_REQUESTS) {
             Ok(batch) => batch,
             Err(error) => {
                 Reply::Error(format!("ERR {error}").into()).encode(session.protocol, &mut out);
@@ -48,19 +57,33 @@ async fn converse(
             }
         };
         if batch.is_empty() {
-            if buffer.is_empty() && buffer.capacity() > KEPT {
-                buffer = BytesMut::new();
-            }
-            buffer.reserve(4 << 10);
-            tokio::select! {
-                read = stream.read_buf(&mut buffer) => if read? == 0 { return Ok(()) },
-                () = server.ended() => return Ok(()),
+            let most = match session.rights {
+                Some(_) => None,
+                None => Some(STRANGERS_TIME.saturating_sub(begun.elapsed())),
+            };
+            match input.read(server, stream, most).await? {
+                Read::Some => {}
+                Read::End => return Ok(()),
+                Read::TooMuch => {
+                    let text =
+                        "OOM the requests that have come in part take as much memory as they may";
+                    Reply::Error(text.into()).encode(session.protocol, &mut out);
+                    return write(stream, &mut out).await;
+                }
             }
             continue;
         }
+        let started = Instant::now();
         let mut answers = run_batch(server, session, &batch);
         drop(batch);
         settle(&mut answers).await;
+        server
+            .counts
+            .latency
+            .observe(started.elapsed().as_secs_f64());
+        if std::mem::take(&mut session.denials) > 0 {
+            tokio::time::sleep(DENIAL).await;
+        }
         for (reply, protocol) in answers.replies {
             reply.encode(protocol, &mut out);
         }
@@ -70,6 +93,55 @@ async fn converse(
         }
     }
     stream.shutdown().await
+}
+
+/// What a client has sent and nobody has answered.
+#[derive(Default)]
+struct Input<'s> {
+    buffer: BytesMut,
+    cutter: Cutter,
+    /// Of a large request of which only a part has come, the memory.
+    reserved: Vec<SemaphorePermit<'s>>,
+}
+
+/// What reading brought.
+enum Read {
+    Some,
+    End,
+    /// There is no memory for the rest of the request.
+    TooMuch,
+}
+
+impl<'s> Input<'s> {
+    /// Reads more, for as long as a client may take.
+    async fn read(
+        &mut self,
+        server: &'s Server,
+        stream: &mut (impl AsyncRead + Unpin),
+        most: Option<Duration>,
+    ) -> io::Result<Read> {
+        if self.buffer.is_empty() {
+            self.reserved.clear();
+            if self.buffer.capacity() > KEPT {
+                self.buffer = BytesMut::new();
+            }
+        }
+        let reserved: usize = self.reserved.iter().map(SemaphorePermit::num_permits).sum();
+        let unreserved = self.buffer.len().saturating_sub(reserved << 10);
+        if unreserved > KEPT {
+            match server.reserve(unreserved) {
+                Some(permit) => self.reserved.push(permit),
+                None => return Ok(Read::TooMuch),
+            }
+        }
+        self.buffer.reserve(4 << 10);
+        let bytes = tokio::select! {
+            read = stream.read_buf(&mut self.buffer) => read?,
+            () = server.ended() => 0,
+            () = tokio::time::sleep(most.unwrap_or_default()), if most.is_some() => 0,
+        };
+        Ok(if bytes == 0 { Read::End } else { Read::Some })
+    }
 }
 
 /// Waits until the disk has what the answers say. An answer whose commit fails becomes that error.

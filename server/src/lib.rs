@@ -7,11 +7,14 @@ mod commands;
 mod connection;
 mod database;
 mod listener;
+mod metrics;
 mod options;
 mod reply;
 mod request;
 mod server;
 mod session;
+mod tls;
+mod users;
 
 use std::ffi::OsString;
 

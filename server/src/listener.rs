@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,17 +10,23 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::connection;
+use crate::metrics;
 use crate::options::{Durability, Options};
 use crate::reply::Refusal;
 use crate::server::Server;
+use crate::tls::{self, TlsError};
+use crate::users::{Users, UsersError};
 
 /// How long connections have to end when the server does.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client has to speak TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the server could not begin, or not end in order.
 #[derive(Debug, Error)]
@@ -30,6 +37,14 @@ pub enum ServeError {
     Listen { at: String, source: io::Error },
     #[error("{0}")]
     System(#[from] io::Error),
+    #[error("{0}")]
+    Users(#[from] UsersError),
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
+    #[error(
+        "{0} can be reached from other machines: give --users, so that all must say who they are, or --tls-client-ca, or listen on 127.0.0.1"
+    )]
+    OpenToAll(SocketAddr),
     #[error("{}", .0.text())]
     Close(Refusal),
 }
@@ -40,8 +55,23 @@ pub fn serve(options: &Options) -> Result<(), ServeError> {
         path: options.dir.clone(),
         source,
     };
+    let users = match &options.users {
+        Some(path) => Users::read(path)?,
+        None => Users::default(),
+    };
+    let is_guarded = users.are_asked() || options.tls_client_ca.is_some();
+    if !options.listen.ip().is_loopback() && !is_guarded {
+        return Err(ServeError::OpenToAll(options.listen));
+    }
+    let tls = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let clients = options.tls_client_ca.as_deref();
+            Some(tls::acceptor(certificate, key, clients)?)
+        }
+        _ => None,
+    };
     fs::create_dir_all(&options.dir).map_err(folder)?;
-    let server = Arc::new(Server::new(options).map_err(folder)?);
+    let server = Arc::new(Server::new(options, users).map_err(folder)?);
     // Each waits for the disk now and then, and what a waiting one has taken no other serves.
     let threads =
         std::thread::available_parallelism().map_or(4, |threads| threads.get().max(2) * 2);
@@ -50,22 +80,42 @@ pub fn serve(options: &Options) -> Result<(), ServeError> {
         .thread_name("server")
         .enable_all()
         .build()?;
-    runtime.block_on(run(options, &server))?;
+    runtime.block_on(run(options, tls.as_ref(), &server))?;
     runtime.shutdown_timeout(PATIENCE);
     server.database.close().map_err(ServeError::Close)
 }
 
-async fn run(options: &Options, server: &Arc<Server>) -> Result<(), ServeError> {
+async fn run(
+    options: &Options,
+    tls: Option<&TlsAcceptor>,
+    server: &Arc<Server>,
+) -> Result<(), ServeError> {
     let tcp = TcpListener::bind(options.listen).await;
     let tcp = tcp.map_err(|source| ServeError::Listen {
         at: options.listen.to_string(),
         source,
     })?;
     let unix = options.unix.as_ref().map(bind_unix).transpose()?;
+    let counted = match options.metrics {
+        None => None,
+        Some(address) => {
+            let listener = TcpListener::bind(address).await;
+            Some(listener.map_err(|source| ServeError::Listen {
+                at: address.to_string(),
+                source,
+            })?)
+        }
+    };
     println!("ready: {}", tcp.local_addr()?);
     if let Some(path) = &options.unix {
         println!("ready: unix:{}", path.display());
     }
+    if let Some(listener) = counted {
+        println!("ready: metrics:{}", listener.local_addr()?);
+        tokio::spawn(metrics::serve(listener, Arc::clone(server)));
+    }
+    // Tells the service manager, where there is one.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -77,7 +127,10 @@ async fn run(options: &Options, server: &Arc<Server>) -> Result<(), ServeError> 
                 Ok((stream, _)) => {
                     // An answer waits for nothing.
                     let _ = stream.set_nodelay(true);
-                    admit(&mut clients, server, stream);
+                    match tls {
+                        Some(tls) => admit_secret(&mut clients, server, tls, stream),
+                        None => admit(&mut clients, server, stream),
+                    }
                 }
                 Err(error) => pause(&error).await,
             },
@@ -93,6 +146,7 @@ async fn run(options: &Options, server: &Arc<Server>) -> Result<(), ServeError> 
         }
     }
     server.end();
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     let all = async { while clients.join_next().await.is_some() {} };
     // Who doesn't read its answers is left.
     let _ = tokio::time::timeout(PATIENCE, all).await;
@@ -143,6 +197,27 @@ where
     let server = Arc::clone(server);
     clients.spawn(async move {
         connection::serve(&server, id, stream).await;
+        server.leave();
+    });
+}
+
+/// Admits a client that speaks TLS, if it does so soon.
+fn admit_secret(
+    clients: &mut JoinSet<()>,
+    server: &Arc<Server>,
+    tls: &TlsAcceptor,
+    stream: TcpStream,
+) {
+    // Nothing can be said to one who is one too many before both speak TLS.
+    let Some(id) = server.admit() else {
+        return;
+    };
+    let server = Arc::clone(server);
+    let handshake = tls.accept(stream);
+    clients.spawn(async move {
+        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await {
+            connection::serve(&server, id, stream).await;
+        }
         server.leave();
     });
 }

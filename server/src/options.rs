@@ -32,6 +32,26 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
 
+    /// File of users: lines of NAME read|write|admin HASH, the SHA-256 of the password. Then all must say who they are
+    #[arg(long, value_name = "FILE")]
+    pub users: Option<PathBuf>,
+
+    /// Certificate of the server; then only TLS is spoken on its address
+    #[arg(long, value_name = "PEM", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of that certificate
+    #[arg(long, value_name = "PEM", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Certificates of which one must have signed a client's
+    #[arg(long, value_name = "PEM", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Address that answers GET /metrics with what the server counts (OpenMetrics)
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+
     /// What an answer means
     #[arg(long, value_enum, default_value_t = Durability::Always)]
     pub durable: Durability,
@@ -52,6 +72,10 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_clients: usize,
 
+    /// Mebibytes of all requests that have come in part
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub max_pending: u64,
+
     /// Mebibytes of one argument
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=512))]
     pub max_argument: u64,
@@ -65,4 +89,5 @@ const EXAMPLES: &str = "\
 Examples:
   everseen serve --dir filters                         # on 127.0.0.1:6380
   redis-cli -p 6380 BF.ADD visited https://example.org/
+  printf '%s' 'my password' | sha256sum                # for a line of --users
   everseen check filters/visited.ever urls.txt         # the same store, from the command";

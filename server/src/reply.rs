@@ -1,10 +1,11 @@
 //! Answers, and their bytes in both versions of the protocol.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use bytes::{Bytes, BytesMut};
 use redis_protocol::resp2::types::BytesFrame as Resp2;
-use redis_protocol::resp3::types::BytesFrame as Resp3;
+use redis_protocol::resp3::types::{BytesFrame as Resp3, VerbatimStringFormat};
 
 /// Which version of the protocol a connection speaks: the second until HELLO asks for the third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,16 @@ pub enum Reply {
     Bool(bool),
     Double(f64),
     Bulk(Bytes),
+    /// Text for people, which the third version tells from other bytes.
+    Text(String),
     Null,
+    /// What EXEC answers if nothing was run: in the second version an array, if one of no length.
+    NullArray,
+    /// No answer at all, not even an empty one: CLIENT REPLY asks for it.
+    Nothing,
     Array(Vec<Reply>),
+    /// In the second version an array.
+    Set(Vec<Reply>),
     /// In the second version an array in which each name comes before its value.
     Map(Vec<(Reply, Reply)>),
 }
@@ -51,19 +60,42 @@ impl Reply {
     }
 
     /// Writes the answer at the end of `out`.
+    ///
+    /// Values are written by `redis-protocol`. What they are gathered in is written here: its sets take no maps, which
+    /// COMMAND INFO has in them, and its second version knows no array of no length.
     pub fn encode(self, protocol: Protocol, out: &mut BytesMut) {
-        let outcome = match protocol {
-            Protocol::Resp2 => {
-                let frame = self.into_resp2();
-                redis_protocol::resp2::encode::extend_encode(out, &frame, false)
+        let is_third = protocol == Protocol::Resp3;
+        match self {
+            Reply::Nothing => {}
+            Reply::NullArray if !is_third => out.extend_from_slice(b"*-1\r\n"),
+            Reply::Array(items) => encode_all('*', items.len(), items, protocol, out),
+            Reply::Set(items) => {
+                let kind = if is_third { '~' } else { '*' };
+                encode_all(kind, items.len(), items, protocol, out);
             }
-            Protocol::Resp3 => {
-                let frame = self.into_resp3();
-                redis_protocol::resp3::encode::complete::extend_encode(out, &frame, false)
+            Reply::Map(pairs) => {
+                let (kind, length) = match protocol {
+                    Protocol::Resp2 => ('*', pairs.len() * 2),
+                    Protocol::Resp3 => ('%', pairs.len()),
+                };
+                let items = pairs.into_iter().flat_map(|(name, value)| [name, value]);
+                encode_all(kind, length, items, protocol, out);
             }
-        };
-        // Encoding fails where the buffer is too short, and it was made as long as the frame.
-        outcome.expect("a buffer as long as the frame");
+            value => {
+                let outcome = match protocol {
+                    Protocol::Resp2 => {
+                        let frame = value.into_resp2();
+                        redis_protocol::resp2::encode::extend_encode(out, &frame, false)
+                    }
+                    Protocol::Resp3 => {
+                        let frame = value.into_resp3();
+                        redis_protocol::resp3::encode::complete::extend_encode(out, &frame, false)
+                    }
+                };
+                // Encoding fails where the buffer is too short, and it was made as long as the frame.
+                outcome.expect("a buffer as long as the frame");
+            }
+        }
     }
 
     fn into_resp2(self) -> Resp2 {
@@ -74,11 +106,10 @@ impl Reply {
             Reply::Bool(yes) => Resp2::Integer(yes.into()),
             Reply::Double(number) => Resp2::BulkString(number.to_string().into()),
             Reply::Bulk(bytes) => Resp2::BulkString(bytes),
+            Reply::Text(text) => Resp2::BulkString(text.into()),
             Reply::Null => Resp2::Null,
-            Reply::Array(items) => Resp2::Array(items.into_iter().map(Self::into_resp2).collect()),
-            Reply::Map(pairs) => {
-                let items = pairs.into_iter().flat_map(|(name, value)| [name, value]);
-                Resp2::Array(items.map(Self::into_resp2).collect())
+            Reply::NullArray | Reply::Nothing | Reply::Array(_) | Reply::Set(_) | Reply::Map(_) => {
+                unreachable!("not a value")
             }
         }
     }
@@ -98,19 +129,29 @@ impl Reply {
             Reply::Bool(data) => Resp3::Boolean { data, attributes },
             Reply::Double(data) => Resp3::Double { data, attributes },
             Reply::Bulk(data) => Resp3::BlobString { data, attributes },
-            Reply::Null => Resp3::Null,
-            Reply::Array(items) => Resp3::Array {
-                data: items.into_iter().map(Self::into_resp3).collect(),
+            Reply::Text(text) => Resp3::VerbatimString {
+                data: text.into(),
+                format: VerbatimStringFormat::Text,
                 attributes,
             },
-            Reply::Map(pairs) => Resp3::Map {
-                data: pairs
-                    .into_iter()
-                    .map(|(name, value)| (name.into_resp3(), value.into_resp3()))
-                    .collect(),
-                attributes,
-            },
+            Reply::Null | Reply::NullArray => Resp3::Null,
+            Reply::Nothing | Reply::Array(_) | Reply::Set(_) | Reply::Map(_) => {
+                unreachable!("not a value")
+            }
         }
+    }
+}
+
+fn encode_all(
+    kind: char,
+    length: usize,
+    items: impl IntoIterator<Item = Reply>,
+    protocol: Protocol,
+    out: &mut BytesMut,
+) {
+    write!(out, "{kind}{length}\r\n").expect("the buffer grows");
+    for item in items {
+        item.encode(protocol, out);
     }
 }
 
@@ -132,12 +173,7 @@ impl Refusal {
 
     /// Takes a text with what a client sent, in which line ends would end the answer.
     pub fn of(text: &str) -> Self {
-        let is_plain = |c: char| !c.is_control();
-        Refusal(Cow::Owned(
-            text.chars()
-                .map(|c| if is_plain(c) { c } else { ' ' })
-                .collect(),
-        ))
+        Refusal(Cow::Owned(text.replace(['\r', '\n'], " ")))
     }
 
     pub fn text(&self) -> &str {
@@ -174,3 +210,49 @@ impl std::fmt::Display for Chain<'_> {
 
 /// What a command returns.
 pub type Outcome = Result<Reply, Refusal>;
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::{Protocol, Refusal, Reply};
+
+    fn encoded(reply: Reply) -> [String; 2] {
+        [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
+            let mut out = BytesMut::new();
+            reply.clone().encode(protocol, &mut out);
+            String::from_utf8(out.to_vec()).unwrap()
+        })
+    }
+
+    #[test]
+    fn each_answer_is_written_in_both_versions() {
+        let map = Reply::Map(vec![(Reply::bulk("a"), Reply::Null)]);
+        for (reply, expected) in [
+            (Reply::OK, ["+OK\r\n"; 2]),
+            (Reply::Bool(true), [":1\r\n", "#t\r\n"]),
+            (Reply::Double(0.5), ["$3\r\n0.5\r\n", ",0.5\r\n"]),
+            (
+                Reply::Text("a\n".into()),
+                ["$2\r\na\n\r\n", "=6\r\ntxt:a\n\r\n"],
+            ),
+            (Reply::Null, ["$-1\r\n", "_\r\n"]),
+            (Reply::NullArray, ["*-1\r\n", "_\r\n"]),
+            (Reply::Nothing, [""; 2]),
+            (Reply::Array(vec![Reply::Integer(-1)]), ["*1\r\n:-1\r\n"; 2]),
+            (
+                Reply::Set(vec![map]),
+                [
+                    "*1\r\n*2\r\n$1\r\na\r\n$-1\r\n",
+                    "~1\r\n%1\r\n$1\r\na\r\n_\r\n",
+                ],
+            ),
+            (
+                Refusal::of("ERR no\r\n-ERR yes").into(),
+                ["-ERR no  -ERR yes\r\n"; 2],
+            ),
+        ] {
+            assert_eq!(encoded(reply.clone()), expected, "{reply:?}");
+        }
+    }
+}

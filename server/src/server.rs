@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::database::{self, Database};
+use crate::metrics::Counts;
 use crate::options::{Durability, Options};
 use crate::request::Limits;
+use crate::users::Users;
 
 /// The server: its stores, and what it counts.
 #[derive(Debug)]
@@ -17,18 +20,21 @@ pub struct Server {
     pub durability: Durability,
     pub limits: Limits,
     pub max_clients: usize,
+    pub users: Users,
+    pub counts: Counts,
     pub begun: Instant,
     /// Held to read by each command, and to write by EXEC, whose commands are alone.
     pub order: RwLock<()>,
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
-    pub commands: AtomicU64,
+    /// One permit for each KiB of requests that have come in part.
+    pending: Semaphore,
     ends: watch::Sender<bool>,
 }
 
 impl Server {
-    pub fn new(options: &Options) -> std::io::Result<Self> {
+    pub fn new(options: &Options, users: Users) -> std::io::Result<Self> {
         let limits = database::Limits {
             open: options.max_open,
             idle: Duration::from_secs(options.idle),
@@ -44,12 +50,14 @@ impl Server {
                 request: bytes(options.max_request),
             },
             max_clients: options.max_clients,
+            users,
+            counts: Counts::default(),
             begun: Instant::now(),
             order: RwLock::default(),
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
+            pending: Semaphore::new(bytes(options.max_pending) >> 10),
             ends: watch::Sender::new(false),
         })
     }
@@ -63,6 +71,12 @@ impl Server {
             return None;
         }
         Some(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Reserves memory for a request that has come in part; `None` if all such requests have what they may have.
+    pub fn reserve(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let permits = u32::try_from(bytes.div_ceil(1024)).ok()?;
+        self.pending.try_acquire_many(permits).ok()
     }
 
     pub fn leave(&self) {

@@ -20,6 +20,8 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     /// What it may do; `None` until it has said who it is.
     pub rights: Option<Rights>,
+    /// Wrong passwords since the last answers: each delays them.
+    pub denials: u32,
     /// Whether the connection ends after this answer.
     pub ends: bool,
     claimants: HashMap<Name, Arc<Claimant>>,
@@ -37,14 +39,15 @@ impl Session {
     /// The name of a writer that has none.
     const WRITER: &'static str = "default";
 
-    pub fn new(id: u64) -> Self {
+    pub fn new(id: u64, rights: Option<Rights>) -> Self {
         Session {
             id,
             protocol: Protocol::Resp2,
             name: None,
             library: [None, None],
             transaction: None,
-            rights: Some(Rights::Admin),
+            rights,
+            denials: 0,
             ends: false,
             claimants: HashMap::new(),
         }

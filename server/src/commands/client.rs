@@ -1,9 +1,17 @@
 //! Commands about the connection: HELLO, AUTH, CLIENT and their like.
 
+use std::sync::atomic::Ordering;
+
 use super::{Context, SYNTAX, wrong_number};
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
 use crate::session::Session;
+
+const WRONG_PASSWORD: Refusal =
+    Refusal::new("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD: Refusal = Refusal::new(
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+);
 
 pub fn ping(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
     match request.len() {
@@ -24,10 +32,9 @@ pub fn quit(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
 
 /// RESET: as if just connected. Claims are given back.
 pub fn reset(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
-    let rights = context.session.rights;
     context.session.take_claimants();
-    *context.session = Session::new(context.session.id);
-    context.session.rights = rights;
+    let rights = context.server.users.of_strangers();
+    *context.session = Session::new(context.session.id, rights);
     Ok(Reply::simple("RESET"))
 }
 
@@ -106,6 +113,7 @@ pub fn hello(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// AUTH [user] password
 pub fn auth(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     match request.len() {
+        2 if !context.server.users.are_asked() => return Err(NO_PASSWORD),
         2 => authenticate(context, b"default", request.arg(1))?,
         3 => authenticate(context, request.arg(1), request.arg(2))?,
         _ => return Err(SYNTAX),
@@ -114,10 +122,24 @@ pub fn auth(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let _ = (context, user, password);
-    Err(Refusal::new(
-        "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-    ))
+    let users = &context.server.users;
+    if !users.are_asked() {
+        return match user {
+            b"default" => Ok(()),
+            _ => Err(WRONG_PASSWORD),
+        };
+    }
+    match users.authenticate(user, password) {
+        Some(rights) => {
+            context.session.rights = Some(rights);
+            Ok(())
+        }
+        None => {
+            context.session.denials += 1;
+            context.server.counts.denied.fetch_add(1, Ordering::Relaxed);
+            Err(WRONG_PASSWORD)
+        }
+    }
 }
 
 fn client_name(name: &[u8]) -> Result<Option<String>, Refusal> {

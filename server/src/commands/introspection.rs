@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::table::{COMMANDS, command};
 use super::{Command, Context, Rights, SYNTAX};
+use crate::metrics::Counts;
 use crate::options::Durability;
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::request::Request;
@@ -96,11 +97,7 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         let refused = server.refused_connections.load(Ordering::Relaxed);
         line(&mut text, "total_connections_received", &connections);
         line(&mut text, "rejected_connections", &refused);
-        line(
-            &mut text,
-            "total_commands_processed",
-            &server.commands.load(Ordering::Relaxed),
-        );
+        line(&mut text, "total_commands_processed", &Counts::commands());
         line(
             &mut text,
             "stores_open",

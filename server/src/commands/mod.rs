@@ -11,6 +11,7 @@ mod table;
 mod transaction;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::database::{Name, OpenStore};
 use crate::options::Durability;
@@ -20,6 +21,7 @@ use crate::server::Server;
 use crate::session::Session;
 
 pub use self::run::run_batch;
+pub use self::table::COMMANDS;
 
 /// What a command is and does.
 pub struct Command {
@@ -31,6 +33,8 @@ pub struct Command {
     /// Where its keys are: first, last (negative: from the end), step. All 0: it has none.
     pub keys: (i32, i32, i32),
     pub run: fn(&mut Context<'_>, Request<'_>) -> Outcome,
+    /// How often this process ran it.
+    pub runs: AtomicU64,
     /// Runs many of the command with one key and one item each at once.
     pub run_many: Option<fn(&mut Context<'_>, &Name, &[&[u8]]) -> Vec<Reply>>,
 }

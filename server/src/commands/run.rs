@@ -46,9 +46,6 @@ fn run_all(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
             .extend(replies.into_iter().map(|reply| (reply, protocol)));
         number += many.max(1);
     }
-    server
-        .commands
-        .fetch_add(number.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     answers
 }
 
@@ -107,6 +104,7 @@ impl Context<'_> {
 
     /// Runs a command, whoever holds the order.
     pub fn run(&mut self, command: &Command, request: Request<'_>) -> Reply {
+        command.runs.fetch_add(1, Ordering::Relaxed);
         (command.run)(self, request).unwrap_or_else(Reply::from)
     }
 
@@ -135,6 +133,8 @@ impl Context<'_> {
             (Ok(found), Ok(name)) => (found, name),
             (Err(refusal), _) | (_, Err(refusal)) => return vec![refusal.into(); many],
         };
+        let runs = u64::try_from(many).unwrap_or(u64::MAX);
+        found.runs.fetch_add(runs, Ordering::Relaxed);
         let run_many = found.run_many.expect("looked at before");
         let items: Vec<&[u8]> = numbers.map(|number| batch.get(number).arg(2)).collect();
         let server = self.server;

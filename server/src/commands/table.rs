@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
+use std::sync::atomic::AtomicU64;
 
 use super::Rights::{Admin, Connection, Read, Write};
 use super::{
@@ -33,10 +34,11 @@ const fn row(
         keys,
         run,
         run_many: None,
+        runs: AtomicU64::new(0),
     }
 }
 
-pub static COMMANDS: &[Command] = &[
+pub static COMMANDS: [Command; 67] = [
     Command {
         run_many: Some(bloom::add_many),
         ..row("bf.add", 3, Write, FIRST, bloom::add)

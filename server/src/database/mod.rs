@@ -279,6 +279,15 @@ impl Database {
         entries.values().filter_map(|entry| entry.store()).collect()
     }
 
+    /// Returns the stores that are open, with their names.
+    pub fn open_names(&self) -> Vec<(Name, Arc<OpenStore>)> {
+        let entries = self.entries();
+        let open = entries
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), entry.store()?)));
+        open.collect()
+    }
+
     /// Returns how many stores have been opened.
     pub fn opened_in_all(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)

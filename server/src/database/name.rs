@@ -9,7 +9,8 @@ use thiserror::Error;
 /// The name of a store, as clients write it: any bytes whose file's name is not too long.
 ///
 /// In the name of its file, letters, digits, `-` and `_` of ASCII stand for themselves, and each other byte is `%` and two
-/// hexadecimal digits. So no name leads out of the folder, and none is one of another store's own files.
+/// hexadecimal digits. The empty name's file is called `%`. So no name leads out of the folder, and none is one of another
+/// store's own files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Bytes);
 
@@ -17,19 +18,18 @@ pub struct Name(Bytes);
 pub enum NameError {
     #[error("ERR the key's name is too long: its file's name would have {0} bytes, and may have {most}", most = Name::MOST)]
     TooLong(usize),
-    #[error("ERR the key's name is empty")]
-    Empty,
 }
 
 impl Name {
     /// Bytes of a file's name without its ending. File systems take 255, of which logs and copies want some.
     pub const MOST: usize = 200;
     const ENDING: &'static str = ".ever";
+    /// What no other name is written as: two digits follow each `%`.
+    const EMPTY: &'static str = "%";
 
     pub fn new(name: &[u8]) -> Result<Self, NameError> {
         let length: usize = name.iter().map(|&byte| encoded_length(byte)).sum();
         match length {
-            0 => Err(NameError::Empty),
             length if length > Self::MOST => Err(NameError::TooLong(length)),
             _ => Ok(Name(Bytes::copy_from_slice(name))),
         }
@@ -40,6 +40,9 @@ impl Name {
     }
 
     fn encoded(&self) -> String {
+        if self.0.is_empty() {
+            return String::from(Self::EMPTY);
+        }
         let mut text = String::with_capacity(Self::MOST);
         for &byte in &self.0 {
             match is_plain(byte) {
@@ -68,6 +71,9 @@ impl Name {
     /// Returns the name to which a file with an ending belongs.
     pub fn of_file_ending(file: &OsStr, ending: &str) -> Option<Self> {
         let text = file.to_str()?.strip_suffix(ending)?;
+        if text == Self::EMPTY {
+            return Some(Name(Bytes::new()));
+        }
         let mut name = Vec::with_capacity(text.len());
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
@@ -105,6 +111,8 @@ mod tests {
     fn names_are_files_of_their_folder() {
         for (name, file) in [
             (&b"visited"[..], "visited.ever"),
+            (b"", "%.ever"),
+            (b"%", "%25.ever"),
             (b"a.b", "a%2Eb.ever"),
             (b"..", "%2E%2E.ever"),
             (b"../../etc/passwd", "%2E%2E%2F%2E%2E%2Fetc%2Fpasswd.ever"),
@@ -125,7 +133,6 @@ mod tests {
             "%2e.ever",
             "%41.ever",
             "%4.ever",
-            "%.ever",
             "%+1.ever",
             ".ever",
             "é.ever",
@@ -136,7 +143,6 @@ mod tests {
 
     #[test]
     fn names_that_no_file_can_have_are_refused() {
-        assert_eq!(Name::new(b""), Err(NameError::Empty));
         assert!(Name::new(&[b'a'; 200]).is_ok());
         assert_eq!(Name::new(&[b'a'; 201]), Err(NameError::TooLong(201)));
         assert_eq!(Name::new(&[b'.'; 67]), Err(NameError::TooLong(201)));
