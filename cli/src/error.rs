@@ -47,6 +47,11 @@ pub enum CliError {
     TimeWithoutForgetting,
 
     #[error(
+        "the server, everseen-server, is neither beside this command nor on the PATH; install it, for example with `cargo install everseen-server`"
+    )]
+    NoServer,
+
+    #[error(
         "{path}: already exists; choose another name, or remove it first",
         path = path.display()
     )]

@@ -29,7 +29,7 @@ use everseen::Escaped;
 use commands::sets::{difference, intersect, union};
 use commands::{
     add, apply, check, checkpoint, completions, count, create, dedup, exempt, fold, info, man,
-    plan, remove, repair, snapshot, verify,
+    plan, remove, repair, serve, snapshot, verify,
 };
 use error::CliError;
 use process::exit_code::ExitCode;
@@ -95,6 +95,7 @@ enum Command {
     Checkpoint(checkpoint::Args),
     Snapshot(snapshot::Args),
     Apply(apply::Args),
+    Serve(serve::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -212,6 +213,7 @@ fn start(command: Command) -> Result<ExitCode, CliError> {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Apply(args) => apply::run(args),
+        Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
     }

@@ -21,6 +21,7 @@ pub(crate) mod plan;
 pub(crate) mod remove;
 pub(crate) mod repair;
 pub(crate) mod report;
+pub(crate) mod serve;
 pub(crate) mod sets;
 pub(crate) mod snapshot;
 pub(crate) mod verify;

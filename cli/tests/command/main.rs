@@ -24,6 +24,7 @@ mod pending;
 mod plain;
 mod plan;
 mod records;
+mod serve;
 mod side_files;
 mod sieve;
 mod sink;
