@@ -1,0 +1,54 @@
+"""redis-py's own tests of its bf and cf commands, unchanged.
+
+`REDIS_PY` names an unpacked redis-py (its source distribution has the tests) of a version that Python can import, whose
+test requirements pytest-asyncio and pytest-timeout are installed.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+FILES = ["tests/test_bloom.py", "tests/test_asyncio/test_bloom.py"]
+OURS = re.compile(r"::test_(bf|cf)_")
+# Functions that can't pass, each with its reason.
+CANNOT = {}
+
+
+def run(server, checkout, protocol, *arguments):
+    url = f"redis://{server.address}/0"
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="),
+            *("--redis-url", url, "--redis-mod-url", url, "--protocol", protocol),
+            *arguments,
+        ],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": checkout, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def checkout():
+    found = os.environ.get("REDIS_PY")
+    if not found:
+        pytest.skip("REDIS_PY names no checkout of redis-py")
+    for module in ("pytest_asyncio", "pytest_timeout"):
+        pytest.importorskip(module)
+    return os.path.abspath(found)
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+def test_theirs(server, checkout, protocol, told):
+    collected = run(server, checkout, protocol, "--collect-only", *FILES)
+    names = [line for line in collected.stdout.splitlines() if OURS.search(line)]
+    assert len(names) >= 14, collected.stdout + collected.stderr
+    functions = [name for name in names if name.partition("[")[0].rpartition("::")[2] not in CANNOT]
+    ran = run(server, checkout, protocol, *functions)
+    told(f"redis-py, RESP{protocol}, {len(functions)} of {len(names)} chosen: {ran.stdout.strip().splitlines()[-1]}")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
