@@ -43,7 +43,7 @@ fn root() -> PathBuf {
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = [
-        "src", "cli", "keys", "tests", "benches", "fuzz", "peers", "python", "capi",
+        "src", "cli", "keys", "tests", "benches", "fuzz", "peers", "python", "capi", "server",
     ]
     .iter()
     .map(|name| root().join(name))
@@ -199,9 +199,11 @@ fn documents_are_there_and_name_no_machine() {
         "docs/design.md",
         "docs/performance.md",
         "docs/c.md",
+        "docs/server.md",
         "docs/python.md",
         "cli/README.md",
         "python/README.md",
+        "server/README.md",
     ];
     for name in pages.into_iter().chain(documents::FORMAT) {
         let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();

@@ -12,6 +12,7 @@ const GUIDES: [(&str, &[&str]); 2] = [
             "src/sys",
             "python/src",
             "capi/src",
+            "server/src",
             "cli/src/pipeline",
             "",
         ],
