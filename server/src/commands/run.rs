@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use tokio::task::block_in_place;
 
 use super::table::command;
-use super::{Answers, Command, Context, Refusal, Reply, name_of, transaction, wrong_number};
+use super::{Answers, Command, Context, Refusal, Reply, Rights, name_of, transaction, wrong_number};
 use crate::request::{Batch, Request};
 use crate::server::Server;
-use crate::session::Session;
+use crate::session::{Answering, Session};
 
-/// Items that are looked at on a thread that others wait for. More of them go where waiting harms nobody.
-const FEW: usize = 64;
+/// Arguments of a batch that runs on a thread which other connections share: at most about a millisecond's work. To move a
+/// batch away costs more than to run a small one.
+const FEW: usize = 2048;
 
 /// Runs all requests of a batch, in order.
 pub fn run_batch(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
@@ -35,15 +36,20 @@ fn run_all(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
             unsettled: &mut answers.unsettled,
             places: replies..replies + many,
         };
+        let answering = context.session.answers;
         let replies = match many {
             0 => Vec::new(),
             1 => vec![context.answer(batch.get(number))],
             _ => context.answer_many(batch, number..number + many),
         };
+        let is_silent = !replies.is_empty() && is_silent(session, answering);
         let protocol = session.protocol;
         answers
             .replies
-            .extend(replies.into_iter().map(|reply| (reply, protocol)));
+            .extend(replies.into_iter().map(|reply| match is_silent {
+                true => (Reply::Nothing, protocol),
+                false => (reply, protocol),
+            }));
         number += many.max(1);
     }
     answers
@@ -61,7 +67,8 @@ fn run_of_one_command(session: &Session, batch: &Batch, first: usize) -> usize {
             && other.arg(0).eq_ignore_ascii_case(request.arg(0))
             && other.arg(1) == request.arg(1)
     };
-    if request.len() != 3 || session.transaction.is_some() {
+    let is_plain = session.transaction.is_none() && session.answers == Answering::All;
+    if request.len() != 3 || !is_plain {
         return 1;
     }
     if first + 1 == batch.len() || !is_alike(first + 1) {
@@ -74,15 +81,25 @@ fn run_of_one_command(session: &Session, batch: &Batch, first: usize) -> usize {
     1 + others.count()
 }
 
+/// Returns whether a command's answer is left out, by CLIENT REPLY before it or in it.
+fn is_silent(session: &mut Session, before: Answering) -> bool {
+    match (before, session.answers) {
+        (Answering::All, Answering::All) | (_, Answering::All) => false,
+        // SKIP: its own answer is left out, and then the next.
+        (Answering::AfterNext, Answering::AfterNext) => {
+            session.answers = Answering::All;
+            true
+        }
+        (_, Answering::AfterNext | Answering::None) => true,
+    }
+}
+
 impl Context<'_> {
     fn answer(&mut self, request: Request<'_>) -> Reply {
         let found = match self.permitted(request) {
             Ok(found) => found,
             Err(refusal) => {
-                if let Some(transaction) = &mut self.session.transaction {
-                    transaction.is_refused = true;
-                }
-                return refusal.into();
+                return transaction::refused(self, request, refusal).into();
             }
         };
         if let Some(open) = &mut self.session.transaction
@@ -105,7 +122,24 @@ impl Context<'_> {
     /// Runs a command, whoever holds the order.
     pub fn run(&mut self, command: &Command, request: Request<'_>) -> Reply {
         command.runs.fetch_add(1, Ordering::Relaxed);
-        (command.run)(self, request).unwrap_or_else(Reply::from)
+        let outcome = (command.run)(self, request);
+        if command.rights == Rights::Write {
+            self.note_changes(command, request, outcome.is_ok());
+        }
+        outcome.unwrap_or_else(Reply::from)
+    }
+
+    /// Tells who watches a key that it was changed: each command that writes counts if it ran, whatever it did.
+    fn note_changes(&self, command: &Command, request: Request<'_>, ran: bool) {
+        // It says that there is no such item, and still counts in Redis.
+        if !ran && command.name != "cf.del" {
+            return;
+        }
+        for place in command.key_places(request.len()) {
+            if let Ok(name) = name_of(request.arg(place)) {
+                self.server.database.watches().note(&name);
+            }
+        }
     }
 
     /// Returns the command that a request names, if it has the arguments that it needs and may be run.
@@ -113,12 +147,9 @@ impl Context<'_> {
         let Some(found) = command(request.arg(0)) else {
             return Err(unknown(request));
         };
-        let has = i32::try_from(request.len()).unwrap_or(i32::MAX);
-        let fits = match found.arity {
-            least if least < 0 => has >= -least,
-            exact => has == exact,
-        };
-        if !fits {
+        // A module counts its arguments when it is run.
+        let is_queued = self.session.transaction.is_some() && found.module().is_some();
+        if !is_queued && !found.takes(request.len()) {
             return Err(wrong_number(found.name));
         }
         self.session.check(found)?;
@@ -143,6 +174,9 @@ impl Context<'_> {
             .read()
             .unwrap_or_else(|poison| poison.into_inner());
         let replies = run_many(self, &name, &items);
+        if found.rights == Rights::Write {
+            self.server.database.watches().note(&name);
+        }
         assert_eq!(replies.len(), many, "one answer for each command");
         replies
     }
@@ -151,8 +185,10 @@ impl Context<'_> {
 /// Returns the answer to a command that there is not, as Redis words it.
 fn unknown(request: Request<'_>) -> Refusal {
     const MOST: usize = 128;
-    let text = |argument: &[u8]| {
-        let shown = &argument[..argument.len().min(MOST)];
+    let text = |argument: &[u8], most: usize| {
+        let shown = &argument[..argument.len().min(most)];
+        // Where C's strings end.
+        let shown = shown.split(|&byte| byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(shown).into_owned()
     };
     let mut arguments = String::new();
@@ -160,10 +196,11 @@ fn unknown(request: Request<'_>) -> Refusal {
         if arguments.len() >= MOST {
             break;
         }
-        arguments.push_str(&format!("'{}' ", text(argument)));
+        let most = MOST - arguments.len();
+        arguments.push_str(&format!("'{}' ", text(argument, most)));
     }
     Refusal::of(&format!(
         "ERR unknown command '{}', with args beginning with: {arguments}",
-        text(request.arg(0))
+        text(request.arg(0), MOST)
     ))
 }
