@@ -55,6 +55,20 @@ impl Reply {
         Reply::Integer(number.try_into().unwrap_or(i64::MAX))
     }
 
+    /// Returns about how many bytes the answer takes.
+    pub fn size(&self) -> usize {
+        const HEAD: usize = 16;
+        HEAD + match self {
+            Reply::Bulk(bytes) => bytes.len(),
+            Reply::Array(items) => items.iter().map(Self::size).sum(),
+            Reply::Map(pairs) => pairs
+                .iter()
+                .map(|(name, value)| name.size() + value.size())
+                .sum(),
+            _ => 0,
+        }
+    }
+
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }

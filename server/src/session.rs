@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::commands::{Command, Rights};
-use crate::database::{Claimant, Database, Name};
+use crate::database::{Claimant, Database, Name, Watch};
 use crate::reply::{Protocol, Refusal};
 use crate::request::Batch;
 
@@ -18,6 +18,9 @@ pub struct Session {
     pub library: [Option<String>; 2],
     /// What MULTI has gathered.
     pub transaction: Option<Transaction>,
+    /// What WATCH asks for, until EXEC.
+    pub watch: Option<Watch>,
+    pub answers: Answering,
     /// What it may do; `None` until it has said who it is.
     pub rights: Option<Rights>,
     /// Wrong passwords since the last answers: each delays them.
@@ -25,6 +28,19 @@ pub struct Session {
     /// Whether the connection ends after this answer.
     pub ends: bool,
     claimants: HashMap<Name, Arc<Claimant>>,
+}
+
+const CLAIMS_LOST: Refusal = Refusal::new(
+    "ERR the key was removed or renamed meanwhile, and what was claimed in it is given back",
+);
+
+/// Which commands are answered, as CLIENT REPLY sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answering {
+    All,
+    /// All but the next.
+    AfterNext,
+    None,
 }
 
 /// The commands between MULTI and EXEC.
@@ -46,6 +62,8 @@ impl Session {
             name: None,
             library: [None, None],
             transaction: None,
+            watch: None,
+            answers: Answering::All,
             rights,
             denials: 0,
             ends: false,
@@ -79,7 +97,12 @@ impl Session {
         name: &Name,
     ) -> Result<Option<Arc<Claimant>>, Refusal> {
         if let Some(claimant) = self.claimants.get(name) {
-            return Ok(Some(Arc::clone(claimant)));
+            if !claimant.is_gone() {
+                return Ok(Some(Arc::clone(claimant)));
+            }
+            self.claimants.remove(name);
+            // Said once: whoever claimed something there must not take it for committed.
+            return Err(CLAIMS_LOST);
         }
         let claimant = database.claimant(name, self.writer())?;
         if let Some(claimant) = &claimant {

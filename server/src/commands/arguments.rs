@@ -31,7 +31,11 @@ pub fn double(argument: &[u8]) -> Option<f64> {
     };
     if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
         let (mantissa, number) = hexadecimal(hex)?;
-        let number = if text.starts_with('-') { -number } else { number };
+        let number = if text.starts_with('-') {
+            -number
+        } else {
+            number
+        };
         return is_in_range(number, mantissa).then_some(number);
     }
     let number: f64 = text.parse().ok()?;
@@ -105,8 +109,21 @@ mod tests {
             assert_eq!(integer(text.as_bytes()), expected, "{text}");
         }
         for text in [
-            "", "-", "+5", " 5", "5 ", "05", "-0", "-05", "1.0", "1e3", "0x10", "NaN", "1_000",
-            "9223372036854775808", "-9223372036854775809",
+            "",
+            "-",
+            "+5",
+            " 5",
+            "5 ",
+            "05",
+            "-0",
+            "-05",
+            "1.0",
+            "1e3",
+            "0x10",
+            "NaN",
+            "1_000",
+            "9223372036854775808",
+            "-9223372036854775809",
         ] {
             assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
@@ -133,8 +150,26 @@ mod tests {
             assert_eq!(double(text.as_bytes()), Some(expected), "{text}");
         }
         for text in [
-            "", ".", "nan", "-NaN", " 0.1", "0.1 ", "0.1x", "0,1", "0.1\0", "1e-400", "1e400", "0x", "0x.", "0x1p",
-            "0x1p-9999", "0x1p9999", "0xg", "1e", "--1", "+-1",
+            "",
+            ".",
+            "nan",
+            "-NaN",
+            " 0.1",
+            "0.1 ",
+            "0.1x",
+            "0,1",
+            "0.1\0",
+            "1e-400",
+            "1e400",
+            "0x",
+            "0x.",
+            "0x1p",
+            "0x1p-9999",
+            "0x1p9999",
+            "0xg",
+            "1e",
+            "--1",
+            "+-1",
         ] {
             assert_eq!(double(text.as_bytes()), None, "{text}");
         }

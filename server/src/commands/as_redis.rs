@@ -30,9 +30,8 @@ pub struct BloomFilters {
 const MOST_TOLD: u64 = 1024;
 
 impl BloomFilter {
-    /// Bits for each item and, times that, hashes: the digits decide about a bit more or less.
-    const LN2_SQUARED: f64 = 0.480453013918201;
-    const LN2: f64 = 0.693147180559945;
+    /// The square of ln 2 to fifteen digits, as many as Redis takes: with more, a rate of 1/4 has a hash less than there.
+    const LN2_SQUARED: f64 = 0.480_453_013_918_201;
 
     fn new(capacity: u64, rate: f64) -> Self {
         let rate = rate.max(f64::MIN_POSITIVE);
@@ -45,7 +44,7 @@ impl BloomFilter {
             rate,
             bytes: bits / 8,
             bits,
-            hashes: (Self::LN2 * bits_per_item).ceil() as u64,
+            hashes: (std::f64::consts::LN_2 * bits_per_item).ceil() as u64,
         }
     }
 }
@@ -86,8 +85,12 @@ impl BloomFilters {
 
     fn add(&mut self, filter: BloomFilter, times: u64) {
         self.count += times;
-        self.capacity = self.capacity.saturating_add(filter.capacity.saturating_mul(times));
-        self.bytes = self.bytes.saturating_add(filter.bytes.saturating_mul(times));
+        self.capacity = self
+            .capacity
+            .saturating_add(filter.capacity.saturating_mul(times));
+        self.bytes = self
+            .bytes
+            .saturating_add(filter.bytes.saturating_mul(times));
         if self.count <= MOST_TOLD {
             self.filters.push(filter);
         }
@@ -168,7 +171,13 @@ mod tests {
             (0.001, 100, Some(2), 0, (1, 100, 296)),
             (0.01, 100, None, 0, (1, 100, 216)),
             (0.01, 2, None, 2, (1, 2, 104)),
-            (1e-6, 300_000_000, Some(2), 0, (1, 300_000_000, 1_132_420_232)),
+            (
+                1e-6,
+                300_000_000,
+                Some(2),
+                0,
+                (1, 300_000_000, 1_132_420_232),
+            ),
             (0.01, 2, Some(2), 2, (1, 2, 104)),
             (0.01, 2, Some(2), 8, (3, 14, 256)),
             (0.01, 2, Some(1), 8, (4, 8, 320)),
@@ -194,6 +203,8 @@ mod tests {
             ((160, 1280, 11), 80, 29),
         ];
         assert_eq!(told.collect::<Vec<_>>(), expected);
+        let quarter = &bloom(0.5, 100, Some(2), 0).filters[0];
+        assert_eq!((quarter.bits, quarter.hashes), (320, 3));
         let least = &bloom(1e-300, 100, Some(2), 0).filters[0];
         assert_eq!((least.bits, least.hashes), (143_936, 998));
     }

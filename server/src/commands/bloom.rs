@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, name_of, number_of, wrong_number};
+use everseen::{ClaimOptions, Verdict};
+
+use super::arguments::{double, integer_or, six_digits};
+use super::as_redis::BloomFilters;
+use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, check_capacity, name_of, wrong_number};
 use crate::database::{BloomDesign, Design, Name, OpenStore};
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
 
 const FULL: Refusal = Refusal::new("ERR non scaling filter is full");
-const MOST_EXPANSION: u64 = 32_768;
 
 /// Returns the items' store, if there is one and it is no other kind of thing.
-fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
+pub fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
     let Some(store) = context.server.database.get(name)? else {
         return Ok(None);
     };
@@ -19,7 +22,16 @@ fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>
     Ok(Some(store))
 }
 
-fn check(store: &OpenStore) -> Result<(), Refusal> {
+/// Likewise, for commands that find no items in another kind of thing.
+fn with_items(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
+    match existing(context, name) {
+        Err(refusal) if refusal == WRONG_TYPE => Ok(None),
+        found => found,
+    }
+}
+
+/// Refuses a store whose items aren't a set, or aren't whole keys.
+pub fn check(store: &OpenStore) -> Result<(), Refusal> {
     match &store.design {
         Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => Ok(()),
         Design::Cuckoo(_) | Design::Foreign { counts: true } => Err(WRONG_TYPE),
@@ -44,72 +56,57 @@ fn design_of(store: &OpenStore) -> Result<BloomDesign, Refusal> {
     }
 }
 
+/// BF.RESERVE key error capacity [EXPANSION n] [NONSCALING]. Other words are ignored, as Redis does.
 pub fn reserve(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    if request.len() > 7 {
+        return Err(wrong_number("bf.reserve"));
+    }
     let name = name_of(request.arg(1))?;
-    let error = error_rate(request.arg(2))?;
-    let capacity = capacity_of(request.arg(3))?;
-    let mut expansion = None;
-    let mut scales = true;
-    let mut at = 4;
-    while at < request.len() {
-        if request.is_word(at, "NONSCALING") {
-            scales = false;
-            at += 1;
-        } else if request.is_word(at, "EXPANSION") {
-            let Some(number) = request.get(at + 1) else {
-                return Err(Refusal::new("ERR no expansion"));
-            };
-            expansion = Some(expansion_of(number)?);
-            at += 2;
-        } else {
-            at += 1;
+    let error = double(request.arg(2)).ok_or(Refusal::new("ERR bad error rate"))?;
+    if !(error > 0.0 && error < 1.0) {
+        return Err(Refusal::new("ERR (0 < error rate range < 1) "));
+    }
+    let capacity = integer_or(request.arg(3), "ERR bad capacity")?;
+    let capacity = match u64::try_from(capacity) {
+        Ok(capacity) if capacity > 0 => capacity,
+        _ => return Err(Refusal::new("ERR (capacity should be larger than 0)")),
+    };
+    let place = |word| (4..request.len()).find(|&at| request.is_word(at, word));
+    let scales = place("NONSCALING").is_none();
+    let mut growth = BloomDesign::default().expansion;
+    if let Some(at) = place("EXPANSION") {
+        let value = request
+            .get(at + 1)
+            .ok_or(Refusal::new("ERR no expansion"))?;
+        if !scales {
+            return Err(Refusal::new("Nonscaling filters cannot expand"));
         }
+        let value = integer_or(value, "ERR bad expansion")?;
+        growth = Some(expansion_of(value).ok_or(Refusal::new(
+            "ERR expansion should be greater or equal to 1",
+        ))?);
     }
-    if !scales && expansion.is_some() {
-        return Err(Refusal::new("Nonscaling filters cannot expand"));
-    }
+    check_capacity(capacity)?;
     let design = BloomDesign {
         error,
         capacity,
-        expansion: scales.then(|| expansion.unwrap_or(2)),
+        expansion: growth.filter(|_| scales),
     };
-    match context
-        .server
-        .database
-        .create(&name, &Design::Bloom(design))?
-    {
-        None => Err(ITEM_EXISTS),
-        Some(store) => {
-            context.changed(&store);
-            Ok(Reply::OK)
-        }
+    let database = &context.server.database;
+    if let Some(store) = database.create(&name, &Design::Bloom(design))? {
+        context.changed(&store);
+        return Ok(Reply::OK);
+    }
+    match existing(context, &name)? {
+        Some(_) => Err(ITEM_EXISTS),
+        // Somebody removed it meanwhile.
+        None => Err(NOT_FOUND),
     }
 }
 
-fn error_rate(argument: &[u8]) -> Result<f64, Refusal> {
-    let rate: f64 = number_of(argument, "ERR bad error rate")?;
-    match rate > 0.0 && rate < 1.0 {
-        true => Ok(rate),
-        false => Err(Refusal::new("ERR (0 < error rate range < 1) ")),
-    }
-}
-
-fn capacity_of(argument: &[u8]) -> Result<u64, Refusal> {
-    let capacity: i64 = number_of(argument, "ERR bad capacity")?;
-    match u64::try_from(capacity) {
-        Ok(capacity) if capacity > 0 => Ok(capacity),
-        _ => Err(Refusal::new("ERR (capacity should be larger than 0)")),
-    }
-}
-
-fn expansion_of(argument: &[u8]) -> Result<u32, Refusal> {
-    let expansion: u64 = number_of(argument, "ERR bad expansion")?;
-    match expansion {
-        1..=MOST_EXPANSION => Ok(expansion.try_into().expect("within its bounds")),
-        _ => Err(Refusal::new(
-            "ERR expansion should be greater or equal to 1",
-        )),
-    }
+/// Returns an expansion. One that is larger than can be told is as large as can be.
+fn expansion_of(value: i64) -> Option<u32> {
+    (value > 0).then(|| u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 pub fn add(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
@@ -128,9 +125,9 @@ pub fn add_many(context: &mut Context<'_>, name: &Name, items: &[&[u8]]) -> Vec<
     }
 }
 
-/// Inserts items, and returns an answer for each. Those behind an error have that error too.
+/// Inserts items, and returns an answer for each.
 fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) -> Vec<Reply> {
-    let (mut replies, refusal) = match store.design {
+    let (mut replies, outcome) = match store.design {
         Design::Bloom(BloomDesign {
             capacity,
             expansion: None,
@@ -138,50 +135,62 @@ fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) ->
         }) => insert_up_to(store, capacity, items),
         _ => insert_all(store, items),
     };
-    if replies.iter().any(|reply| *reply == Reply::Bool(true)) {
+    if replies.contains(&Reply::Bool(true)) {
         context.changed(store);
     }
-    if let Some(refusal) = refusal {
+    if let Err(refusal) = outcome {
         replies.resize(items.len(), refusal.into());
     }
     replies
 }
 
-fn insert_all(store: &OpenStore, items: &[&[u8]]) -> (Vec<Reply>, Option<Refusal>) {
-    match store.store.insert_batch(items) {
-        Ok(answers) => (bools(answers), None),
-        Err(error) => (bools(error.done), Some((*error.error).into())),
-    }
+/// Inserts items. Where that fails, there are answers for those before.
+const CLAIMED: Refusal = Refusal::new(
+    "TRYAGAIN another client has claimed this item and neither committed it nor given it back",
+);
+
+fn insert_all(store: &OpenStore, items: &[&[u8]]) -> (Vec<Reply>, Result<(), Refusal>) {
+    let answer = |verdict| match verdict {
+        Verdict::New => Reply::Bool(true),
+        Verdict::Seen => Reply::Bool(false),
+        // It may be given back: to call it there would lose it.
+        Verdict::Pending => CLAIMED.into(),
+    };
+    let (verdicts, outcome) = match store.store.claim_batch(items, ClaimOptions::new()) {
+        Ok(verdicts) => (verdicts, Ok(())),
+        Err(error) => (error.done, Err((*error.error).into())),
+    };
+    (verdicts.into_iter().map(answer).collect(), outcome)
 }
 
 fn bools(answers: Vec<bool>) -> Vec<Reply> {
     answers.into_iter().map(Reply::Bool).collect()
 }
 
-/// Inserts items until the store has as many as it may.
+/// Inserts items until the store has as many as it may. After that, those that are there are still found.
 fn insert_up_to(
     store: &OpenStore,
     capacity: u64,
     items: &[&[u8]],
-) -> (Vec<Reply>, Option<Refusal>) {
+) -> (Vec<Reply>, Result<(), Refusal>) {
     let _alone = store.alone();
     let mut replies = Vec::with_capacity(items.len());
     let outcome = store.keys().and_then(|mut keys| {
         for item in items {
-            if keys >= capacity {
-                match store.store.contains(*item)? {
-                    true => replies.push(Reply::Bool(false)),
-                    false => return Err(FULL),
-                }
-                continue;
-            }
-            let is_new = store.store.insert(*item)?;
-            keys += u64::from(is_new);
-            replies.push(Reply::Bool(is_new));
+            let is_full = keys >= capacity;
+            let is_new = match is_full {
+                true => !store.store.contains(*item)?,
+                false => store.store.insert(*item)?,
+            };
+            replies.push(match is_full && is_new {
+                true => FULL.into(),
+                false => Reply::Bool(is_new),
+            });
+            keys += u64::from(is_new && !is_full);
         }
         Ok(())
     });
-    (replies, outcome.err())
+    (replies, outcome)
 }
 
 /// Cuts answers behind the first error, as Redis does in an array.
@@ -201,59 +210,74 @@ pub fn madd(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     Ok(until_error(insert(context, &store, &items)))
 }
 
-pub fn bf_insert(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let name = name_of(request.arg(1))?;
-    let mut design = BloomDesign::default();
-    let mut creates = true;
-    let mut scales = true;
+/// What BF.INSERT was told before its items.
+struct InsertOptions {
+    design: BloomDesign,
+    creates: bool,
+    /// Where the items begin.
+    items: usize,
+}
+
+/// Reads the options of BF.INSERT. Their first letters decide, as in Redis.
+fn insert_options(request: Request<'_>) -> Result<InsertOptions, Refusal> {
+    let mut error = BloomDesign::default().error;
+    let mut capacity = i64::try_from(BloomDesign::default().capacity).unwrap_or(i64::MAX);
+    let mut expansion = 2;
+    let (mut creates, mut scales) = (true, true);
     let mut at = 2;
-    let items = loop {
-        let Some(word) = request.get(at) else {
-            return Err(wrong_number("bf.insert"));
-        };
-        let value = request.get(at + 1);
-        let needed = || value.ok_or_else(|| wrong_number("bf.insert"));
-        match word.to_ascii_uppercase().as_slice() {
-            b"ITEMS" => break request.from(at + 1).collect::<Vec<_>>(),
-            b"NOCREATE" => {
-                creates = false;
-                at += 1;
+    let too_few = || wrong_number("bf.insert");
+    loop {
+        let word = request.get(at).ok_or_else(too_few)?.to_ascii_lowercase();
+        if word.starts_with(b"i") {
+            break;
+        }
+        at += 1;
+        if word.starts_with(b"n") {
+            match word.get(2) {
+                Some(b'c') => creates = false,
+                _ => scales = false,
             }
-            b"NONSCALING" => {
-                scales = false;
-                at += 1;
+            continue;
+        }
+        let value = || request.get(at).ok_or_else(too_few);
+        match word.as_slice() {
+            [b'e', b'r', ..] => {
+                error = double(value()?).ok_or(Refusal::new("Bad error rate"))?;
             }
-            b"CAPACITY" => {
-                design.capacity = match number_of::<u64>(needed()?, "Bad capacity")? {
-                    0 => return Err(Refusal::new("Bad capacity")),
-                    capacity => capacity,
-                };
-                at += 2;
-            }
-            b"ERROR" => {
-                let rate: f64 = number_of(needed()?, "Bad error rate")?;
-                if !(rate > 0.0 && rate < 1.0) {
-                    return Err(Refusal::new("Bad error rate"));
-                }
-                design.error = rate;
-                at += 2;
-            }
-            b"EXPANSION" => {
-                design.expansion = Some(expansion_of(needed()?)?);
-                at += 2;
-            }
+            [b'e', ..] => expansion = integer_or(value()?, "Bad expansion")?,
+            [b'c', ..] => capacity = integer_or(value()?, "Bad capacity")?,
             _ => return Err(Refusal::new("Unknown argument received")),
         }
-    };
-    if items.is_empty() {
-        return Err(wrong_number("bf.insert"));
+        at += 1;
     }
-    if !scales {
-        design.expansion = None;
+    if at + 1 >= request.len() {
+        return Err(too_few());
     }
+    const BAD: Refusal = Refusal::new("Bad argument received");
+    if !(error > 0.0 && error < 1.0) || capacity < 1 {
+        return Err(BAD);
+    }
+    let expansion = expansion_of(expansion).ok_or(BAD)?;
+    let capacity = capacity.unsigned_abs();
+    check_capacity(capacity)?;
+    Ok(InsertOptions {
+        design: BloomDesign {
+            error,
+            capacity,
+            expansion: scales.then_some(expansion),
+        },
+        creates,
+        items: at + 1,
+    })
+}
+
+pub fn bf_insert(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let options = insert_options(request)?;
+    let items: Vec<&[u8]> = request.from(options.items).collect();
     let database = &context.server.database;
-    let store = match creates {
-        true => database.get_or_create(&name, &Design::Bloom(design))?,
+    let store = match options.creates {
+        true => database.get_or_create(&name, &Design::Bloom(options.design))?,
         false => database.get(&name)?.ok_or(NOT_FOUND)?,
     };
     check(&store)?;
@@ -267,23 +291,23 @@ pub fn exists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 }
 
 pub fn exists_many(context: &mut Context<'_>, name: &Name, items: &[&[u8]]) -> Vec<Reply> {
-    let found = existing(context, name).and_then(|store| match store {
-        None => Ok(vec![false; items.len()]),
-        Some(store) => Ok(store.store.contains_batch(items)?),
-    });
-    match found {
+    match found(context, name, items) {
         Ok(found) => bools(found),
         Err(refusal) => vec![refusal.into(); items.len()],
+    }
+}
+
+fn found(context: &Context<'_>, name: &Name, items: &[&[u8]]) -> Result<Vec<bool>, Refusal> {
+    match with_items(context, name)? {
+        None => Ok(vec![false; items.len()]),
+        Some(store) => Ok(store.store.contains_batch(items)?),
     }
 }
 
 pub fn mexists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     let items: Vec<&[u8]> = request.from(2).collect();
-    match existing(context, &name)? {
-        None => Ok(Reply::Array(bools(vec![false; items.len()]))),
-        Some(store) => Ok(Reply::Array(bools(store.store.contains_batch(&items)?))),
-    }
+    Ok(Reply::Array(bools(found(context, &name, &items)?)))
 }
 
 pub fn card(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
@@ -294,21 +318,7 @@ pub fn card(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     }
 }
 
-/// Returns how many filters Redis would have made for a number of items, and how many they take.
-fn filters_for(design: &BloomDesign, items: u64) -> (u64, u64) {
-    let mut filters = 1;
-    let mut last = design.capacity;
-    let mut all = design.capacity;
-    if let Some(expansion) = design.expansion {
-        while all < items {
-            last = last.saturating_mul(expansion.into());
-            all = all.saturating_add(last);
-            filters += 1;
-        }
-    }
-    (filters, all)
-}
-
+/// BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]
 pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     if request.len() > 3 {
         return Err(wrong_number("bf.info"));
@@ -317,16 +327,15 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
     let design = design_of(&store)?;
     let items = store.keys()?;
-    let (filters, capacity) = filters_for(&design, items);
-    let size = store.store.stats()?.bytes;
+    let filters = BloomFilters::new(&design, items);
     let expansion = match design.expansion {
         Some(expansion) => Reply::Integer(expansion.into()),
         None => Reply::Null,
     };
     let fields = [
-        ("CAPACITY", "Capacity", Reply::count(capacity)),
-        ("SIZE", "Size", Reply::count(size)),
-        ("FILTERS", "Number of filters", Reply::count(filters)),
+        ("CAPACITY", "Capacity", Reply::count(filters.capacity)),
+        ("SIZE", "Size", Reply::count(filters.size())),
+        ("FILTERS", "Number of filters", Reply::count(filters.count)),
         ("ITEMS", "Number of items inserted", Reply::count(items)),
         ("EXPANSION", "Expansion rate", expansion),
     ];
@@ -342,4 +351,25 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         Protocol::Resp2 => Ok(Reply::Array(vec![asked.2])),
         Protocol::Resp3 => Ok(Reply::Map(vec![pair(asked)])),
     }
+}
+
+/// BF.DEBUG: a line for each filter that Redis would have.
+pub fn debug(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let items = store.keys()?;
+    let filters = BloomFilters::new(&design_of(&store)?, items).filters;
+    let lines = filters.iter().map(|filter| {
+        Reply::bulk(format!(
+            "bytes:{} bits:{} hashes:{} hashwidth:64 capacity:{} size:{} ratio:{}",
+            filter.bytes,
+            filter.bits,
+            filter.hashes,
+            filter.capacity,
+            filter.items,
+            six_digits(filter.rate)
+        ))
+    });
+    let all = Reply::bulk(format!("size:{items}"));
+    Ok(Reply::Array(std::iter::once(all).chain(lines).collect()))
 }

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Context, SYNTAX, wrong_number};
+use super::arguments::integer;
+use super::{Context, SYNTAX, check_subcommand, unknown_subcommand, wrong_number};
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
-use crate::session::Session;
+use crate::session::{Answering, Session};
 
 const WRONG_PASSWORD: Refusal =
     Refusal::new("WRONGPASS invalid username-password pair or user is disabled.");
@@ -25,6 +26,7 @@ pub fn echo(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
     Ok(Reply::bulk(request.arg(1)))
 }
 
+/// QUIT takes any arguments.
 pub fn quit(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     context.session.ends = true;
     Ok(Reply::OK)
@@ -38,24 +40,13 @@ pub fn reset(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     Ok(Reply::simple("RESET"))
 }
 
-pub fn select(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    match std::str::from_utf8(request.arg(1))
-        .ok()
-        .and_then(|text| text.parse().ok())
-    {
-        Some(0) => Ok(Reply::OK),
-        Some(i64::MIN..) => Err(Refusal::new("ERR DB index is out of range")),
-        None => Err(Refusal::new("ERR value is not an integer or out of range")),
-    }
-}
-
 /// HELLO [version [AUTH user password] [SETNAME name]]
 pub fn hello(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let protocol = match request.get(1) {
         None => context.session.protocol,
         Some(b"2") => Protocol::Resp2,
         Some(b"3") => Protocol::Resp3,
-        Some(other) if std::str::from_utf8(other).is_ok_and(|text| text.parse::<i64>().is_ok()) => {
+        Some(other) if integer(other).is_some() => {
             return Err(Refusal::new("NOPROTO unsupported protocol version"));
         }
         Some(_) => {
@@ -64,7 +55,6 @@ pub fn hello(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             ));
         }
     };
-    let mut name = None;
     let mut at = 2;
     while at < request.len() {
         match request.arg(at).to_ascii_uppercase().as_slice() {
@@ -73,11 +63,11 @@ pub fn hello(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
                 at += 3;
             }
             b"SETNAME" if at + 1 < request.len() => {
-                name = Some(client_name(request.arg(at + 1))?);
+                set_name(context, request.arg(at + 1))?;
                 at += 2;
             }
-            other => {
-                let other = String::from_utf8_lossy(other);
+            _ => {
+                let other = String::from_utf8_lossy(request.arg(at));
                 return Err(Refusal::of(&format!(
                     "ERR Syntax error in HELLO option '{other}'"
                 )));
@@ -88,9 +78,6 @@ pub fn hello(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         return Err(Refusal::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
-    }
-    if let Some(name) = name {
-        context.session.name = name;
     }
     context.session.protocol = protocol;
     let version = match protocol {
@@ -156,44 +143,131 @@ fn client_name(name: &[u8]) -> Result<Option<String>, Refusal> {
     }
 }
 
+/// CLIENT, what of it concerns this connection, and what a client asks before it does without.
 pub fn client(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let session = &mut *context.session;
-    let word = request.arg(1).to_ascii_uppercase();
-    match (word.as_slice(), request.len()) {
-        (b"ID", 2) => Ok(Reply::count(session.id)),
-        (b"GETNAME", 2) => Ok(session.name.as_ref().map_or(Reply::Null, Reply::bulk)),
-        (b"SETNAME", 3) => {
-            session.name = client_name(request.arg(2))?;
-            // What it claimed under the other name is given back: a handle commits under one.
-            session.take_claimants();
+    let arguments = |least, most| check_subcommand(request, least, most);
+    match request.arg(1).to_ascii_uppercase().as_slice() {
+        b"ID" => {
+            arguments(2, 2)?;
+            Ok(Reply::count(session.id))
+        }
+        b"GETNAME" => {
+            arguments(2, 2)?;
+            Ok(session.name.as_ref().map_or(Reply::Null, Reply::bulk))
+        }
+        b"SETNAME" => {
+            arguments(3, 3)?;
+            set_name(context, request.arg(2))?;
             Ok(Reply::OK)
         }
-        (b"SETINFO", 4) => {
-            let value = client_name(request.arg(3))?;
-            match request.arg(2).to_ascii_uppercase().as_slice() {
-                b"LIB-NAME" => session.library[0] = value,
-                b"LIB-VER" => session.library[1] = value,
-                other => {
-                    let other = String::from_utf8_lossy(other);
-                    return Err(Refusal::of(&format!("ERR Unrecognized option '{other}'")));
-                }
+        b"SETINFO" => {
+            arguments(4, 4)?;
+            set_info(session, request)
+        }
+        b"INFO" => {
+            arguments(2, 2)?;
+            Ok(Reply::Text(line_about(session)))
+        }
+        b"LIST" => list(session, request),
+        b"REPLY" => {
+            arguments(3, 3)?;
+            session.answers = match request.arg(2).to_ascii_uppercase().as_slice() {
+                b"ON" => Answering::All,
+                b"OFF" => Answering::None,
+                b"SKIP" => Answering::AfterNext,
+                _ => return Err(SYNTAX),
+            };
+            Ok(Reply::OK)
+        }
+        b"NO-EVICT" | b"NO-TOUCH" => {
+            arguments(3, 3)?;
+            match request.is_word(2, "ON") || request.is_word(2, "OFF") {
+                true => Ok(Reply::OK),
+                false => Err(SYNTAX),
             }
-            Ok(Reply::OK)
         }
-        (b"INFO", 2) => {
-            let name = session.name.as_deref().unwrap_or("");
-            Ok(Reply::bulk(format!("id={} name={name} db=0\n", session.id)))
+        b"TRACKING" => match request.is_word(2, "OFF") && request.len() == 3 {
+            true => Ok(Reply::OK),
+            false if request.is_word(2, "ON") => Err(Refusal::new(
+                "ERR this server tells nobody of changes: CLIENT TRACKING is not supported",
+            )),
+            false => Err(SYNTAX),
+        },
+        b"TRACKINGINFO" => {
+            arguments(2, 2)?;
+            let field = |name: &str, value| (Reply::bulk(name), value);
+            Ok(Reply::Map(vec![
+                field("flags", Reply::Set(vec![Reply::bulk("off")])),
+                field("redirect", Reply::Integer(-1)),
+                field("prefixes", Reply::Array(Vec::new())),
+            ]))
         }
-        (b"REPLY" | b"NO-EVICT" | b"NO-TOUCH", 3)
-            if request.is_word(2, "ON") || request.is_word(2, "OFF") =>
-        {
-            Ok(Reply::OK)
+        b"GETREDIR" => {
+            arguments(2, 2)?;
+            Ok(Reply::Integer(-1))
         }
-        (other, _) => {
-            let other = String::from_utf8_lossy(other);
-            Err(Refusal::of(&format!(
-                "ERR unknown subcommand or wrong number of arguments for '{other}'. Try CLIENT HELP."
-            )))
+        _ => Err(unknown_subcommand(request)),
+    }
+}
+
+fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Refusal> {
+    context.session.name = client_name(name)?;
+    // What it claimed under the other name is given back: a handle commits under one.
+    context.session.take_claimants();
+    Ok(())
+}
+
+/// CLIENT SETINFO LIB-NAME name | LIB-VER version
+fn set_info(session: &mut Session, request: Request<'_>) -> Outcome {
+    let value = client_name(request.arg(3))?;
+    match request.arg(2).to_ascii_uppercase().as_slice() {
+        b"LIB-NAME" => session.library[0] = value,
+        b"LIB-VER" => session.library[1] = value,
+        _ => {
+            let other = String::from_utf8_lossy(request.arg(2));
+            return Err(Refusal::of(&format!("ERR Unrecognized option '{other}'")));
         }
     }
+    Ok(Reply::OK)
+}
+
+fn line_about(session: &Session) -> String {
+    let name = session.name.as_deref().unwrap_or("");
+    let version = match session.protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    };
+    let [library, library_version] = &session.library;
+    format!(
+        "id={} name={name} db=0 resp={version} lib-name={} lib-ver={}\n",
+        session.id,
+        library.as_deref().unwrap_or(""),
+        library_version.as_deref().unwrap_or("")
+    )
+}
+
+/// CLIENT LIST [TYPE type | ID id …]. A connection sees itself, and no other.
+fn list(session: &Session, request: Request<'_>) -> Outcome {
+    let shows = match request.len() {
+        2 => true,
+        4 if request.is_word(2, "TYPE") => {
+            let known = ["normal", "master", "replica", "slave", "pubsub"];
+            let Some(place) = known.iter().position(|kind| request.is_word(3, kind)) else {
+                let kind = String::from_utf8_lossy(request.arg(3));
+                return Err(Refusal::of(&format!("ERR Unknown client type '{kind}'")));
+            };
+            place == 0
+        }
+        length if length > 3 && request.is_word(2, "ID") => {
+            let ids: Option<Vec<i64>> = request.from(3).map(integer).collect();
+            let ids = ids.ok_or(Refusal::new("ERR Invalid client ID"))?;
+            ids.iter().any(|&id| u64::try_from(id) == Ok(session.id))
+        }
+        _ => return Err(SYNTAX),
+    };
+    Ok(Reply::Text(match shows {
+        true => line_about(session),
+        false => String::new(),
+    }))
 }

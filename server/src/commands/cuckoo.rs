@@ -3,12 +3,15 @@
 //! A store of fingerprints is a set, so the second of an item is a key of its own: the item and its number. A counting store
 //! that another program made counts by itself.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, name_of, number_of, wrong_number};
+use super::arguments::{integer, integer_or};
+use super::as_redis::CuckooFilters;
+use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, check_capacity, name_of, wrong_number};
 use crate::database::{CuckooDesign, Design, Name, OpenStore};
-use crate::reply::{Outcome, Refusal, Reply};
+use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
 
 /// What stands between an item and its number. An item that ends like this would be another's.
@@ -77,14 +80,15 @@ fn remove_one(store: &OpenStore, item: &[u8]) -> everseen::Result<bool> {
     }
 }
 
-fn check(store: &OpenStore) -> Result<(), Refusal> {
+/// Refuses a store whose items aren't counted.
+pub fn check(store: &OpenStore) -> Result<(), Refusal> {
     match &store.design {
         Design::Cuckoo(_) | Design::Foreign { counts: true } => Ok(()),
         _ => Err(WRONG_TYPE),
     }
 }
 
-fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
+pub fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
     let Some(store) = context.server.database.get(name)? else {
         return Ok(None);
     };
@@ -92,41 +96,82 @@ fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>
     Ok(Some(store))
 }
 
+/// Returns the items' store, if there is one; for commands that find no items in another kind of thing.
+fn with_items(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
+    match existing(context, name) {
+        Err(refusal) if refusal == WRONG_TYPE => Ok(None),
+        found => found,
+    }
+}
+
+/// CF.RESERVE key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n]. Other pairs of words are ignored, as Redis does.
 pub fn reserve(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    if request.len() % 2 == 0 {
+        return Err(wrong_number("cf.reserve"));
+    }
     let name = name_of(request.arg(1))?;
-    let mut design = CuckooDesign {
-        capacity: number_of(request.arg(2), "Bad capacity")?,
-        ..CuckooDesign::default()
+    let capacity = integer_or(request.arg(2), "Bad capacity")?;
+    let defaults = CuckooDesign::default();
+    let iterations = option(request, "MAXITERATIONS", 1..=65_535)?;
+    let bucket = option(request, "BUCKETSIZE", 1..=255)?;
+    let expansion = option(request, "EXPANSION", 0..=32_768)?;
+    let design = CuckooDesign {
+        capacity: 0,
+        bucket: bucket.unwrap_or(defaults.bucket),
+        iterations: iterations.unwrap_or(defaults.iterations),
+        // None is none; else it is told as the next power of two.
+        expansion: match expansion {
+            Some(0) => 0,
+            Some(expansion) => expansion.next_power_of_two(),
+            None => defaults.expansion,
+        },
     };
-    let mut at = 3;
-    while at < request.len() {
-        let word = request.arg(at).to_ascii_uppercase();
-        let Some(value) = request.get(at + 1) else {
-            return Err(wrong_number("cf.reserve"));
-        };
-        match word.as_slice() {
-            b"MAXITERATIONS" => {
-                design.iterations = number_of(value, "Couldn't parse MAXITERATIONS")?
-            }
-            b"BUCKETSIZE" => design.bucket = number_of(value, "Couldn't parse BUCKETSIZE")?,
-            b"EXPANSION" => design.expansion = number_of(value, "Couldn't parse EXPANSION")?,
-            _ => return Err(Refusal::new("ERR syntax error")),
-        }
-        at += 2;
+    let design = CuckooDesign {
+        capacity: capacity_of(capacity, design.bucket)?,
+        ..design
+    };
+    let database = &context.server.database;
+    if let Some(store) = database.create(&name, &Design::Cuckoo(design))? {
+        context.changed(&store);
+        return Ok(Reply::OK);
     }
-    if design.capacity < u64::from(design.bucket) * 2 {
-        return Err(Refusal::new("Capacity must be at least (BucketSize * 2)"));
+    match existing(context, &name)? {
+        Some(_) => Err(ITEM_EXISTS),
+        // Somebody removed it meanwhile.
+        None => Err(NOT_FOUND),
     }
-    match context
-        .server
-        .database
-        .create(&name, &Design::Cuckoo(design))?
-    {
-        None => Err(ITEM_EXISTS),
-        Some(store) => {
-            context.changed(&store);
-            Ok(Reply::OK)
+}
+
+/// Returns the number behind a word, if the word is among the options.
+fn option(
+    request: Request<'_>,
+    word: &str,
+    range: RangeInclusive<u16>,
+) -> Result<Option<u16>, Refusal> {
+    let Some(at) = (3..request.len()).find(|&at| request.is_word(at, word)) else {
+        return Ok(None);
+    };
+    let number = request.get(at + 1).and_then(integer);
+    let Some(number) = number else {
+        return Err(Refusal::of(&format!("Couldn't parse {word}")));
+    };
+    match u16::try_from(number) {
+        Ok(number) if range.contains(&number) => Ok(Some(number)),
+        _ => Err(Refusal::of(&format!(
+            "{word}: value must be an integer between {} and {}, inclusive.",
+            range.start(),
+            range.end()
+        ))),
+    }
+}
+
+fn capacity_of(capacity: i64, bucket: u16) -> Result<u64, Refusal> {
+    match u64::try_from(capacity) {
+        Ok(capacity) if capacity >= u64::from(bucket) * 2 => {
+            check_capacity(capacity)?;
+            Ok(capacity)
         }
+        _ => Err(Refusal::new("Capacity must be at least (BucketSize * 2)")),
     }
 }
 
@@ -143,101 +188,133 @@ fn store_to_add(
     Ok(store)
 }
 
-pub fn add(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let name = name_of(request.arg(1))?;
-    let store = store_to_add(context, &name, CuckooDesign::default())?;
-    add_one(&store, request.arg(2))?;
-    context.changed(&store);
-    Ok(Reply::Bool(true))
+/// What became of an item that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Added {
+    Yes,
+    WasThere,
+    /// The filter may not grow, and has as many items as it was reserved for.
+    Full,
 }
 
-/// Adds an item unless it is there.
-fn add_absent(store: &OpenStore, item: &[u8]) -> everseen::Result<bool> {
-    match store.design {
-        Design::Foreign { counts: true } if store.store.contains(item)? => Ok(false),
-        _ => store.store.insert(item),
+/// Adds items one by one, and calls a function for each.
+fn add_each<'i>(
+    store: &OpenStore,
+    items: impl Iterator<Item = &'i [u8]>,
+    only_absent: bool,
+    mut each: impl FnMut(Added),
+) -> Result<(), Refusal> {
+    // Nobody else adds between the look and the insert.
+    let _alone = store.alone();
+    let limit = match &store.design {
+        Design::Cuckoo(design) => CuckooFilters::limit(design),
+        _ => None,
+    };
+    let mut left = match limit {
+        None => u64::MAX,
+        Some(limit) => limit.saturating_sub(store.keys()?),
+    };
+    for item in items {
+        let added = match only_absent && store.store.contains(item)? {
+            true => Added::WasThere,
+            false if left == 0 => Added::Full,
+            false => {
+                add_one(store, item)?;
+                left -= 1;
+                Added::Yes
+            }
+        };
+        each(added);
     }
+    Ok(())
+}
+
+fn add_item(context: &mut Context<'_>, request: Request<'_>, only_absent: bool) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let store = store_to_add(context, &name, CuckooDesign::default())?;
+    let mut added = Added::Full;
+    let item = std::iter::once(request.arg(2));
+    add_each(&store, item, only_absent, |what| added = what)?;
+    match added {
+        Added::Yes => {
+            context.changed(&store);
+            Ok(Reply::Bool(true))
+        }
+        Added::WasThere => Ok(Reply::Bool(false)),
+        Added::Full => Err(Refusal::new("Filter is full")),
+    }
+}
+
+pub fn add(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    add_item(context, request, false)
 }
 
 pub fn addnx(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let name = name_of(request.arg(1))?;
-    let store = store_to_add(context, &name, CuckooDesign::default())?;
-    let _alone = store.alone();
-    let is_new = add_absent(&store, request.arg(2))?;
-    if is_new {
-        context.changed(&store);
-    }
-    Ok(Reply::Bool(is_new))
+    add_item(context, request, true)
 }
 
-fn insert_items(context: &mut Context<'_>, request: Request<'_>, only_absent: bool) -> Outcome {
-    let own = if only_absent {
-        "cf.insertnx"
-    } else {
-        "cf.insert"
-    };
+/// CF.INSERT and CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item …. The first letters of options decide, as in Redis.
+fn insert_items(
+    context: &mut Context<'_>,
+    request: Request<'_>,
+    own: &str,
+    only_absent: bool,
+) -> Outcome {
     let name = name_of(request.arg(1))?;
     let mut design = CuckooDesign::default();
     let mut creates = true;
     let mut at = 2;
-    let items = loop {
-        let Some(word) = request.get(at) else {
-            return Err(wrong_number(own));
-        };
-        match word.to_ascii_uppercase().as_slice() {
-            b"ITEMS" => break request.from(at + 1).collect::<Vec<_>>(),
-            b"NOCREATE" => {
-                creates = false;
+    let too_few = || wrong_number(own);
+    loop {
+        let word = request.get(at).ok_or_else(too_few)?;
+        at += 1;
+        match word.first().map(u8::to_ascii_lowercase) {
+            Some(b'i') => break,
+            Some(b'n') => creates = false,
+            Some(b'c') => {
+                let value = request.get(at).ok_or_else(too_few)?;
+                let capacity = integer_or(value, "Bad capacity")?;
+                design.capacity = capacity_of(capacity, design.bucket)?;
                 at += 1;
-            }
-            b"CAPACITY" => {
-                let value = request.get(at + 1).ok_or_else(|| wrong_number(own))?;
-                design.capacity = number_of(value, "Bad capacity")?;
-                at += 2;
             }
             _ => return Err(Refusal::new("Unknown argument received")),
         }
-    };
-    if items.is_empty() {
-        return Err(wrong_number(own));
+    }
+    if at >= request.len() {
+        return Err(too_few());
     }
     let store = match creates {
         true => store_to_add(context, &name, design)?,
         false => existing(context, &name)?.ok_or(NOT_FOUND)?,
     };
-    let _alone = store.alone();
-    let mut replies = Vec::with_capacity(items.len());
-    let mut outcome = Ok(());
-    for item in items {
-        let added = match only_absent {
-            true => add_absent(&store, item),
-            false => add_one(&store, item).map(|()| true),
-        };
-        match added {
-            // This one answers numbers in both versions of the protocol: it may say -1.
-            Ok(added) => replies.push(Reply::Integer(added.into())),
-            Err(error) => {
-                outcome = Err(error);
-                break;
-            }
-        }
-    }
+    // Of the third version's answers, those of CF.INSERT are true or false, and a full filter is false.
+    let is_bool = !only_absent && context.session.protocol == Protocol::Resp3;
+    let mut replies = Vec::with_capacity(request.len() - at);
+    let outcome = add_each(&store, request.from(at), only_absent, |added| {
+        replies.push(match added {
+            Added::Full if is_bool => Reply::Bool(false),
+            Added::Yes if is_bool => Reply::Bool(true),
+            Added::Yes => Reply::Integer(1),
+            Added::WasThere => Reply::Integer(0),
+            Added::Full => Reply::Integer(-1),
+        });
+    });
     context.changed(&store);
     outcome?;
     Ok(Reply::Array(replies))
 }
 
 pub fn insert(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    insert_items(context, request, false)
+    insert_items(context, request, "cf.insert", false)
 }
 
 pub fn insertnx(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    insert_items(context, request, true)
+    insert_items(context, request, "cf.insertnx", true)
 }
 
 pub fn exists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let found = match existing(context, &name)? {
+    let found = match with_items(context, &name)? {
         None => false,
         Some(store) => store.store.contains(request.arg(2))?,
     };
@@ -247,7 +324,7 @@ pub fn exists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 pub fn mexists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     let items: Vec<&[u8]> = request.from(2).collect();
-    let found = match existing(context, &name)? {
+    let found = match with_items(context, &name)? {
         None => vec![false; items.len()],
         Some(store) => store.store.contains_batch(&items)?,
     };
@@ -256,7 +333,7 @@ pub fn mexists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 
 pub fn del(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let store = existing(context, &name)?.ok_or(Refusal::new("Not found"))?;
+    let store = with_items(context, &name)?.ok_or(Refusal::new("Not found"))?;
     let _alone = store.alone();
     let removed = remove_one(&store, request.arg(2))?;
     if removed {
@@ -268,7 +345,7 @@ pub fn del(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 
 pub fn count_of(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    match existing(context, &name)? {
+    match with_items(context, &name)? {
         None => Ok(Reply::Integer(0)),
         Some(store) => Ok(Reply::count(count(&store, request.arg(2))?)),
     }
@@ -277,35 +354,70 @@ pub fn count_of(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// Nothing to do: the library merges by itself.
 pub fn compact(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    existing(context, &name)?.ok_or(NOT_FOUND)?;
+    with_items(context, &name)?.ok_or(Refusal::new("Cuckoo filter was not found"))?;
     Ok(Reply::OK)
 }
 
-pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+/// What CF.INFO and CF.DEBUG tell.
+struct Told {
+    design: CuckooDesign,
+    filters: CuckooFilters,
+    items: u64,
+    deleted: u64,
+}
+
+fn told(context: &Context<'_>, request: Request<'_>) -> Result<Told, Refusal> {
     let name = name_of(request.arg(1))?;
     let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
     let design = match store.design {
         Design::Cuckoo(design) => design,
         _ => CuckooDesign::default(),
     };
-    let buckets = (design.capacity / u64::from(design.bucket).max(1)).next_power_of_two();
+    let items = store.keys()?;
+    Ok(Told {
+        design,
+        filters: CuckooFilters::new(&design, items),
+        items,
+        deleted: store.deleted.load(Ordering::Relaxed),
+    })
+}
+
+pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let told = told(context, request)?;
     let fields = [
-        ("Size", Reply::count(store.store.stats()?.bytes)),
-        ("Number of buckets", Reply::count(buckets)),
-        ("Number of filters", Reply::Integer(1)),
-        ("Number of items inserted", Reply::count(store.keys()?)),
+        ("Size", Reply::count(told.filters.size)),
+        ("Number of buckets", Reply::count(told.filters.buckets)),
+        ("Number of filters", Reply::count(told.filters.count)),
+        ("Number of items inserted", Reply::count(told.items)),
+        ("Number of items deleted", Reply::count(told.deleted)),
+        ("Bucket size", Reply::Integer(told.design.bucket.into())),
         (
-            "Number of items deleted",
-            Reply::count(store.deleted.load(Ordering::Relaxed)),
+            "Expansion rate",
+            Reply::Integer(told.design.expansion.into()),
         ),
-        ("Bucket size", Reply::Integer(design.bucket.into())),
-        ("Expansion rate", Reply::Integer(design.expansion.into())),
-        ("Max iterations", Reply::Integer(design.iterations.into())),
+        (
+            "Max iterations",
+            Reply::Integer(told.design.iterations.into()),
+        ),
     ];
     let pairs = fields
         .into_iter()
         .map(|(name, value)| (Reply::simple(name), value));
     Ok(Reply::Map(pairs.collect()))
+}
+
+pub fn debug(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let told = told(context, request)?;
+    Ok(Reply::bulk(format!(
+        "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
+        told.design.bucket,
+        told.filters.buckets,
+        told.items,
+        told.deleted,
+        told.filters.count,
+        told.design.iterations,
+        told.design.expansion
+    )))
 }
 
 #[cfg(test)]
@@ -321,7 +433,11 @@ mod tests {
         let cuckoo = Design::Cuckoo(CuckooDesign::default()).create_options();
         let counting = CreateOptions::new().kind(Kind::Counting).capacity(1_000);
         for (options, file) in [(cuckoo, "cuckoo"), (counting, "counting")] {
-            let store = OpenStore::new(options.create(folder.path().join(file)).unwrap()).unwrap();
+            let store = OpenStore::new(
+                options.create(folder.path().join(file)).unwrap(),
+                Default::default(),
+            )
+            .unwrap();
             for expected in 0..12 {
                 assert_eq!(count(&store, b"a").unwrap(), expected, "{file}");
                 add_one(&store, b"a").unwrap();

@@ -1,12 +1,13 @@
 //! Commands for whole keys: their names, kinds and ends.
 
-use super::{Context, SYNTAX, name_of, number_of, wrong_number};
+use super::arguments::{integer, integer_or};
+use super::glob::glob_matches;
+use super::{Context, NOT_AN_INTEGER, SYNTAX, check_subcommand, name_of, unknown_subcommand};
 use crate::database::{Design, Name, now};
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::request::Request;
 
 const NO_SUCH_KEY: Refusal = Refusal::new("ERR no such key");
-const NOT_A_NUMBER: &str = "ERR value is not an integer or out of range";
 
 pub fn dbsize(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     let names = context.server.database.names()?;
@@ -26,7 +27,7 @@ pub fn keys(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. A cursor counts names in their order, so that a key which is there all
 /// the time may be missed only where others before it go meanwhile.
 pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let cursor: u64 = number_of(request.arg(1), "ERR invalid cursor")?;
+    let cursor = cursor_of(request.arg(1)).ok_or(Refusal::new("ERR invalid cursor"))?;
     let mut pattern = None;
     let mut count = 10;
     let mut kind = None;
@@ -36,10 +37,11 @@ pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         match request.arg(at).to_ascii_uppercase().as_slice() {
             b"MATCH" => pattern = Some(value),
             b"COUNT" => {
-                count = number_of::<usize>(value, NOT_A_NUMBER)?;
-                if count == 0 {
-                    return Err(SYNTAX);
-                }
+                let number = integer_or(value, NOT_AN_INTEGER)?;
+                count = match usize::try_from(number) {
+                    Ok(number) if number > 0 => number,
+                    _ => return Err(SYNTAX),
+                };
             }
             b"TYPE" => kind = Some(value),
             _ => return Err(SYNTAX),
@@ -68,6 +70,23 @@ pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         Reply::bulk(next.to_string()),
         Reply::Array(found),
     ]))
+}
+
+/// Returns a cursor. Redis reads it less strictly than other numbers.
+fn cursor_of(argument: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(argument).ok()?;
+    match text.strip_prefix('-') {
+        Some(digits) => digits.parse::<u64>().ok().map(u64::wrapping_neg),
+        None => text.parse().ok(),
+    }
+}
+
+/// RANDOMKEY: some key, drawn by the clock.
+pub fn random_key(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
+    let names = context.server.database.names()?;
+    let drawn = usize::try_from(now()).unwrap_or(0) % names.len().max(1);
+    let name = names.get(drawn);
+    Ok(name.map_or(Reply::Null, |name| Reply::bulk(name.as_bytes())))
 }
 
 fn type_name(context: &Context<'_>, name: &Name) -> Result<&'static str, Refusal> {
@@ -112,7 +131,11 @@ pub fn del(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// FLUSHALL and FLUSHDB remove all stores in the folder.
-pub fn flush(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
+pub fn flush(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let is_known = request.is_word(1, "ASYNC") || request.is_word(1, "SYNC");
+    if request.len() > 2 || request.len() == 2 && !is_known {
+        return Err(SYNTAX);
+    }
     for name in context.server.database.names()? {
         context.session.drop_claimant(&name);
         context.server.database.remove(&name)?;
@@ -146,7 +169,7 @@ pub fn renamenx(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: key, time, [NX | XX | GT | LT].
 pub fn expire(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let time: i64 = number_of(request.arg(2), NOT_A_NUMBER)?;
+    let time = integer_or(request.arg(2), NOT_AN_INTEGER)?;
     let command = request.arg(0).to_ascii_lowercase();
     let invalid = || {
         let command = String::from_utf8_lossy(&command);
@@ -166,43 +189,69 @@ pub fn expire(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             .ok_or_else(invalid)?,
     };
     let at = u64::try_from(at).unwrap_or(0);
-    let [mut nx, mut xx, mut gt, mut lt] = [false; 4];
-    for word in request.from(3) {
-        match word.to_ascii_uppercase().as_slice() {
-            b"NX" => nx = true,
-            b"XX" => xx = true,
-            b"GT" => gt = true,
-            b"LT" => lt = true,
-            _ => {
-                let word = String::from_utf8_lossy(word);
-                return Err(Refusal::of(&format!("ERR Unsupported option {word}")));
-            }
-        }
-    }
-    if nx && (xx || gt || lt) {
-        return Err(Refusal::new(
-            "ERR NX and XX, GT or LT options at the same time are not compatible",
-        ));
-    }
-    if gt && lt {
-        return Err(Refusal::new(
-            "ERR GT and LT options at the same time are not compatible",
-        ));
-    }
+    let options = ExpireOptions::new(request)?;
     let database = &context.server.database;
     if !database.exists(&name)? {
         return Ok(Reply::Integer(0));
     }
-    let before = database.expiry(&name);
-    // A key without a date stays for ever, which is later than any.
-    let applies = !(nx && before.is_some())
-        && !(xx && before.is_none())
-        && !(gt && before.is_none_or(|before| at <= before))
-        && !(lt && before.is_some_and(|before| at >= before));
-    if applies {
-        database.set_expiry(&name, Some(at))?;
+    if !options.apply(database.expiry(&name), at) {
+        return Ok(Reply::Integer(0));
     }
-    Ok(Reply::Integer(applies.into()))
+    // What is past is removed at once.
+    match at <= now() {
+        true => {
+            context.session.drop_claimant(&name);
+            database.remove(&name)?;
+        }
+        false => database.set_expiry(&name, Some(at))?,
+    }
+    Ok(Reply::Integer(1))
+}
+
+/// When EXPIRE does something.
+struct ExpireOptions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl ExpireOptions {
+    fn new(request: Request<'_>) -> Result<Self, Refusal> {
+        let [mut nx, mut xx, mut gt, mut lt] = [false; 4];
+        for word in request.from(3) {
+            match word.to_ascii_uppercase().as_slice() {
+                b"NX" => nx = true,
+                b"XX" => xx = true,
+                b"GT" => gt = true,
+                b"LT" => lt = true,
+                _ => {
+                    let word = String::from_utf8_lossy(word);
+                    return Err(Refusal::of(&format!("ERR Unsupported option {word}")));
+                }
+            }
+        }
+        if nx && (xx || gt || lt) {
+            return Err(Refusal::new(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if gt && lt {
+            return Err(Refusal::new(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(ExpireOptions { nx, xx, gt, lt })
+    }
+
+    /// Returns whether a date is set where there is one, or none, before.
+    fn apply(&self, before: Option<u64>, at: u64) -> bool {
+        // A key without a date stays for ever, which is later than any.
+        !(self.nx && before.is_some())
+            && !(self.xx && before.is_none())
+            && !(self.gt && before.is_none_or(|before| at <= before))
+            && !(self.lt && before.is_some_and(|before| at >= before))
+    }
 }
 
 /// TTL, PTTL, EXPIRETIME, PEXPIRETIME.
@@ -236,25 +285,43 @@ pub fn persist(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     Ok(Reply::Integer(1))
 }
 
+/// OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key
 pub fn object(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    if request.len() != 3 {
-        return Err(wrong_number("object"));
-    }
-    if !context.server.database.exists(&name_of(request.arg(2))?)? {
-        return Ok(Reply::Null);
-    }
-    match request.arg(1).to_ascii_uppercase().as_slice() {
+    let answer = match request.arg(1).to_ascii_uppercase().as_slice() {
         b"ENCODING" => Ok(Reply::bulk("raw")),
         b"REFCOUNT" => Ok(Reply::Integer(1)),
         b"IDLETIME" => Ok(Reply::Integer(0)),
-        _ => Err(SYNTAX),
+        b"FREQ" => Err(Refusal::new(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        )),
+        b"HELP" => {
+            check_subcommand(request, 2, 2)?;
+            return Err(unknown_subcommand(request));
+        }
+        _ => return Err(unknown_subcommand(request)),
+    };
+    check_subcommand(request, 3, 3)?;
+    match context.server.database.exists(&name_of(request.arg(2))?)? {
+        true => answer,
+        false => Ok(Reply::Null),
     }
 }
 
-/// MEMORY USAGE: bytes of the store's file.
+/// MEMORY USAGE key [SAMPLES n]: bytes of the store's file.
 pub fn memory(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    if !request.is_word(1, "USAGE") || request.len() < 3 {
-        return Err(SYNTAX);
+    if !request.is_word(1, "USAGE") {
+        return Err(unknown_subcommand(request));
+    }
+    check_subcommand(request, 3, usize::MAX)?;
+    match request.len() {
+        3 => {}
+        5 if request.is_word(3, "SAMPLES") => {
+            let samples = integer_or(request.arg(4), NOT_AN_INTEGER)?;
+            if samples < 0 {
+                return Err(SYNTAX);
+            }
+        }
+        _ => return Err(SYNTAX),
     }
     let name = name_of(request.arg(2))?;
     match context.server.database.get(&name)? {
@@ -263,113 +330,36 @@ pub fn memory(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     }
 }
 
-pub fn not_for_filters(_: &mut Context<'_>, _: Request<'_>) -> Outcome {
-    Err(Refusal::new("ERR not supported for this module key"))
-}
-
-/// Returns whether a name is one of a pattern, by Redis' rules: `*`, `?`, `[a-c]`, `[^a]`, `\`.
-pub fn glob_matches(pattern: &[u8], name: &[u8]) -> bool {
-    // Where the last star stands, and how much it takes: so no pattern takes longer than its length times the name's.
-    let (mut at, mut place) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        if place == name.len() && pattern[at..].iter().all(|&byte| byte == b'*') {
-            return true;
+/// COPY source destination [DB n] [REPLACE], which Redis' module refuses, too. `everseen snapshot` copies a store.
+pub fn copy(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let mut at = 3;
+    let mut other_database = false;
+    while at < request.len() {
+        if request.is_word(at, "REPLACE") {
+            at += 1;
+        } else if request.is_word(at, "DB") && at + 1 < request.len() {
+            other_database = integer_or(request.arg(at + 1), NOT_AN_INTEGER)? != 0;
+            at += 2;
+        } else {
+            return Err(SYNTAX);
         }
-        let step = match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, place));
-                at += 1;
-                continue;
-            }
-            Some(_) if place < name.len() => one_matches(&pattern[at..], name[place]),
-            _ => None,
-        };
-        match (step, star) {
-            (Some(length), _) => {
-                at += length;
-                place += 1;
-            }
-            (None, Some((begin, taken))) if taken < name.len() => {
-                star = Some((begin, taken + 1));
-                at = begin + 1;
-                place = taken + 1;
-            }
-            (None, _) => return false,
-        }
+    }
+    if request.arg(1) == request.arg(2) && !other_database {
+        return Err(Refusal::new(
+            "ERR source and destination objects are the same",
+        ));
+    }
+    match context.server.database.exists(&name_of(request.arg(1))?)? {
+        false => Ok(Reply::Integer(0)),
+        true => Err(Refusal::new("ERR not supported for this module key")),
     }
 }
 
-/// Returns how long the front of a pattern is that one byte fits.
-fn one_matches(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [b'?', ..] => Some(1),
-        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
-        [b'[', rest @ ..] => {
-            let is_negated = rest.first() == Some(&b'^');
-            let mut at = usize::from(is_negated);
-            let mut found = false;
-            while at < rest.len() && rest[at] != b']' {
-                match rest[at..] {
-                    [b'\\', escaped, ..] => {
-                        found |= escaped == byte;
-                        at += 2;
-                    }
-                    [from, b'-', to, ..] if to != b']' => {
-                        found |= (from.min(to)..=from.max(to)).contains(&byte);
-                        at += 3;
-                    }
-                    [one, ..] => {
-                        found |= one == byte;
-                        at += 1;
-                    }
-                    [] => break,
-                }
-            }
-            // The bracket that opens, and the one that closes.
-            (found != is_negated).then_some((at + 2).min(pattern.len()))
-        }
-        [plain, ..] => (*plain == byte).then_some(1),
-        [] => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::glob_matches;
-
-    #[test]
-    fn patterns_are_those_of_redis() {
-        for (pattern, name, fits) in [
-            ("*", "", true),
-            ("*", "abc", true),
-            ("a*c", "abbbc", true),
-            ("a*c", "abbbd", false),
-            ("*b*b*", "xbxbx", true),
-            ("*b*b*", "xbx", false),
-            ("h?llo", "hello", true),
-            ("h?llo", "hllo", false),
-            ("h[ae]llo", "hallo", true),
-            ("h[^e]llo", "hello", false),
-            ("h[a-b]llo", "hbllo", true),
-            ("h[a-b]llo", "hcllo", false),
-            ("a\\*", "a*", true),
-            ("a\\*", "ab", false),
-            ("", "", true),
-            ("", "a", false),
-            ("a", "", false),
-            ("[", "a", false),
-            ("abc", "abcd", false),
-            ("abc*d", "abcd", true),
-        ] {
-            let found = glob_matches(pattern.as_bytes(), name.as_bytes());
-            assert_eq!(found, fits, "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn a_hostile_pattern_takes_no_time() {
-        let pattern = "*a".repeat(200) + "b";
-        assert!(!glob_matches(pattern.as_bytes(), &[b'a'; 10_000]));
+/// SELECT index. There is one database.
+pub fn select(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    match integer(request.arg(1)) {
+        Some(0) => Ok(Reply::OK),
+        Some(_) => Err(Refusal::new("ERR DB index is out of range")),
+        None => Err(Refusal::new(NOT_AN_INTEGER)),
     }
 }

@@ -1,9 +1,13 @@
 //! Commands: their table, and how a batch of them is run.
 
+mod arguments;
+mod as_redis;
 mod bloom;
 mod claims;
 mod client;
 mod cuckoo;
+mod described;
+mod glob;
 mod introspection;
 mod keys;
 mod run;
@@ -13,7 +17,7 @@ mod transaction;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::database::{Name, OpenStore};
+use crate::database::{Design, Name, OpenStore};
 use crate::options::Durability;
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
@@ -37,6 +41,38 @@ pub struct Command {
     pub runs: AtomicU64,
     /// Runs many of the command with one key and one item each at once.
     pub run_many: Option<fn(&mut Context<'_>, &Name, &[&[u8]]) -> Vec<Reply>>,
+}
+
+impl Command {
+    /// Returns whether it may be called with a number of arguments, its name included.
+    pub fn takes(&self, arguments: usize) -> bool {
+        let has = i32::try_from(arguments).unwrap_or(i32::MAX);
+        match self.arity {
+            least if least < 0 => has >= -least,
+            exact => has == exact,
+        }
+    }
+
+    /// Returns the module that clients look for to learn whether there is the command; `None` if it is one of Redis itself.
+    pub fn module(&self) -> Option<&'static str> {
+        match self.name.split_once('.') {
+            Some(("bf" | "cf", _)) => Some("bf"),
+            Some(_) => Some("everseen"),
+            None => None,
+        }
+    }
+
+    /// Returns where the keys are in a call with a number of arguments.
+    pub fn key_places(&self, arguments: usize) -> impl Iterator<Item = usize> + use<> {
+        let (first, last, step) = self.keys;
+        let arguments = i32::try_from(arguments).unwrap_or(i32::MAX);
+        let last = if last < 0 { arguments + last } else { last };
+        // None at all where the first would be the command's name.
+        let places = (first.max(1)..=last.min(arguments - 1)).step_by(step.max(1) as usize);
+        places
+            .filter(move |_| first > 0)
+            .filter_map(|place| usize::try_from(place).ok())
+    }
 }
 
 /// What it takes to run a command.
@@ -95,16 +131,18 @@ pub fn name_of(argument: &[u8]) -> Result<Name, Refusal> {
     Name::new(argument).map_err(|error| Refusal::of(&error.to_string()))
 }
 
-/// Returns the number in an argument.
-pub fn number_of<T: std::str::FromStr>(
-    argument: &[u8],
-    otherwise: &'static str,
-) -> Result<T, Refusal> {
-    let text = std::str::from_utf8(argument).ok();
-    let number = text.and_then(|text| text.parse().ok());
-    number.ok_or(Refusal::new(otherwise))
+/// Refuses a number of items that no store takes.
+fn check_capacity(capacity: u64) -> Result<(), Refusal> {
+    match capacity <= Design::MOST_ITEMS {
+        true => Ok(()),
+        false => Err(Refusal::of(&format!(
+            "ERR could not create filter: one takes at most {} items",
+            Design::MOST_ITEMS
+        ))),
+    }
 }
 
+pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const NOT_FOUND: Refusal = Refusal::new("ERR not found");
 pub const ITEM_EXISTS: Refusal = Refusal::new("ERR item exists");
 pub const SYNTAX: Refusal = Refusal::new("ERR syntax error");
@@ -116,4 +154,26 @@ pub fn wrong_number(name: &str) -> Refusal {
     Refusal::of(&format!(
         "ERR wrong number of arguments for '{name}' command"
     ))
+}
+
+/// Returns the answer to a subcommand that there is not.
+fn unknown_subcommand(request: Request<'_>) -> Refusal {
+    Refusal::of(&format!(
+        "ERR unknown subcommand '{}'. Try {} HELP.",
+        String::from_utf8_lossy(request.arg(1)),
+        String::from_utf8_lossy(request.arg(0)).to_ascii_uppercase()
+    ))
+}
+
+/// Refuses a wrong number of arguments of a subcommand, its command included. `most` may be `usize::MAX`.
+fn check_subcommand(request: Request<'_>, least: usize, most: usize) -> Result<(), Refusal> {
+    match (least..=most).contains(&request.len()) {
+        true => Ok(()),
+        false => {
+            let words = [request.arg(0), b"|", request.arg(1)].concat();
+            Err(wrong_number(
+                &String::from_utf8_lossy(&words).to_ascii_lowercase(),
+            ))
+        }
+    }
 }

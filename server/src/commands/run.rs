@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use tokio::task::block_in_place;
 
 use super::table::command;
-use super::{Answers, Command, Context, Refusal, Reply, Rights, name_of, transaction, wrong_number};
+use super::{
+    Answers, Command, Context, Refusal, Reply, Rights, name_of, transaction, wrong_number,
+};
 use crate::request::{Batch, Request};
 use crate::server::Server;
 use crate::session::{Answering, Session};
@@ -14,20 +16,35 @@ use crate::session::{Answering, Session};
 /// batch away costs more than to run a small one.
 const FEW: usize = 2048;
 
-/// Runs all requests of a batch, in order.
-pub fn run_batch(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
-    let arguments: usize = (0..batch.len()).map(|number| batch.get(number).len()).sum();
+/// Bytes of answers after which they are sent before more commands are run.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Runs the requests of a batch from one on, in order, and returns how many: all, unless their answers become large.
+pub fn run_batch(
+    server: &Server,
+    session: &mut Session,
+    batch: &Batch,
+    first: usize,
+) -> (Answers, usize) {
+    let arguments: usize = (first..batch.len())
+        .map(|number| batch.get(number).len())
+        .sum();
     match arguments > FEW {
-        true => block_in_place(|| run_all(server, session, batch)),
-        false => run_all(server, session, batch),
+        true => block_in_place(|| run_from(server, session, batch, first)),
+        false => run_from(server, session, batch, first),
     }
 }
 
-fn run_all(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
+fn run_from(
+    server: &Server,
+    session: &mut Session,
+    batch: &Batch,
+    first: usize,
+) -> (Answers, usize) {
     let mut answers = Answers::default();
-    answers.replies.reserve(batch.len());
-    let mut number = 0;
-    while number < batch.len() && !session.ends {
+    let mut number = first;
+    let mut bytes = 0;
+    while number < batch.len() && !session.ends && bytes < MOST_BYTES {
         let many = run_of_one_command(session, batch, number);
         let replies = answers.replies.len();
         let mut context = Context {
@@ -42,6 +59,7 @@ fn run_all(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
             1 => vec![context.answer(batch.get(number))],
             _ => context.answer_many(batch, number..number + many),
         };
+        bytes += replies.iter().map(Reply::size).sum::<usize>();
         let is_silent = !replies.is_empty() && is_silent(session, answering);
         let protocol = session.protocol;
         answers
@@ -52,7 +70,7 @@ fn run_all(server: &Server, session: &mut Session, batch: &Batch) -> Answers {
             }));
         number += many.max(1);
     }
-    answers
+    (answers, number - first)
 }
 
 /// Returns how many requests from one on are the same command for the same key with one item each; 0 for an empty one.

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicU64;
 
 use super::Rights::{Admin, Connection, Read, Write};
 use super::{
-    Command, Context, Rights, bloom, claims, client, cuckoo, introspection, keys, transaction,
+    Command, Context, Rights, bloom, claims, client, cuckoo, described, introspection, keys,
+    transaction,
 };
 use crate::reply::Outcome;
 use crate::request::Request;
@@ -38,7 +39,7 @@ const fn row(
     }
 }
 
-pub static COMMANDS: [Command; 67] = [
+pub static COMMANDS: [Command; 78] = [
     Command {
         run_many: Some(bloom::add_many),
         ..row("bf.add", 3, Write, FIRST, bloom::add)
@@ -48,6 +49,7 @@ pub static COMMANDS: [Command; 67] = [
         run_many: Some(bloom::exists_many),
         ..row("bf.exists", 3, Read, FIRST, bloom::exists)
     },
+    row("bf.debug", 2, Read, FIRST, bloom::debug),
     row("bf.info", -2, Read, FIRST, bloom::info),
     row("bf.insert", -4, Write, FIRST, bloom::bf_insert),
     row("bf.madd", -3, Write, FIRST, bloom::madd),
@@ -57,6 +59,7 @@ pub static COMMANDS: [Command; 67] = [
     row("cf.addnx", 3, Write, FIRST, cuckoo::addnx),
     row("cf.compact", 2, Write, FIRST, cuckoo::compact),
     row("cf.count", 3, Read, FIRST, cuckoo::count_of),
+    row("cf.debug", 2, Read, FIRST, cuckoo::debug),
     row("cf.del", 3, Write, FIRST, cuckoo::del),
     row("cf.exists", 3, Read, FIRST, cuckoo::exists),
     row("cf.info", 2, Read, FIRST, cuckoo::info),
@@ -70,16 +73,14 @@ pub static COMMANDS: [Command; 67] = [
     row("ev.last", -2, Read, FIRST, claims::last),
     row("ev.remove", -3, Write, FIRST, claims::remove),
     row("auth", -2, Connection, NONE, client::auth),
+    row("bgrewriteaof", 1, Admin, NONE, introspection::save),
+    row("bgsave", -1, Admin, NONE, introspection::save),
     row("client", -2, Connection, NONE, client::client),
-    row(
-        "command",
-        -1,
-        Connection,
-        NONE,
-        introspection::command_command,
-    ),
+    row("cluster", -2, Connection, NONE, introspection::cluster),
+    row("command", -1, Connection, NONE, described::command_command),
     row("config", -2, Read, NONE, introspection::config),
-    row("copy", -3, Write, TWO, keys::not_for_filters),
+    row("copy", -3, Write, TWO, keys::copy),
+    row("debug", -2, Admin, NONE, introspection::debug),
     row("dbsize", 1, Read, NONE, keys::dbsize),
     row("del", -2, Write, ALL, keys::del),
     row("discard", 1, Connection, NONE, transaction::discard),
@@ -105,11 +106,16 @@ pub static COMMANDS: [Command; 67] = [
     row("ping", -1, Connection, NONE, client::ping),
     row("pttl", 2, Read, FIRST, keys::time_to_live),
     row("quit", -1, Connection, NONE, client::quit),
+    row("randomkey", 1, Read, NONE, keys::random_key),
+    row("readonly", 1, Connection, NONE, introspection::cluster),
+    row("readwrite", 1, Connection, NONE, introspection::cluster),
     row("rename", 3, Write, TWO, keys::rename),
     row("renamenx", 3, Write, TWO, keys::renamenx),
     row("reset", 1, Connection, NONE, client::reset),
+    row("role", 1, Read, NONE, introspection::role),
+    row("save", 1, Admin, NONE, introspection::save),
     row("scan", -2, Read, NONE, keys::scan),
-    row("select", 2, Connection, NONE, client::select),
+    row("select", 2, Connection, NONE, keys::select),
     row("shutdown", -1, Admin, NONE, introspection::shutdown),
     row("time", 1, Connection, NONE, introspection::time),
     row("touch", -2, Read, ALL, keys::exists),

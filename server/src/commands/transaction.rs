@@ -1,6 +1,7 @@
-//! MULTI, EXEC, DISCARD: commands that nobody else's come between.
+//! MULTI, EXEC, DISCARD: commands that nobody else's come between. WATCH: only if nobody's came before.
 
-use super::{Context, Outcome, Refusal, Reply};
+use super::{Context, Outcome, Refusal, Reply, name_of};
+use crate::database::Watch;
 use crate::request::Request;
 use crate::session::Transaction;
 
@@ -20,22 +21,53 @@ pub fn multi(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
+/// Notes that a command was refused while MULTI gathers: then none is run. EXEC itself gives up at once.
+pub fn refused(context: &mut Context<'_>, request: Request<'_>, refusal: Refusal) -> Refusal {
+    if request.is_word(0, "EXEC") {
+        end(context);
+        let text = refusal.text();
+        let reason = text.strip_prefix("ERR ").unwrap_or(text);
+        return Refusal::of(&format!(
+            "EXECABORT Transaction discarded because of: {reason}"
+        ));
+    }
+    if let Some(transaction) = &mut context.session.transaction {
+        transaction.is_refused = true;
+    }
+    refusal
+}
+
+/// Ends MULTI and WATCH, and returns what was gathered.
+fn end(context: &mut Context<'_>) -> Option<(Transaction, Option<Watch>)> {
+    let transaction = context.session.transaction.take()?;
+    Some((transaction, context.session.watch.take()))
+}
+
 pub fn discard(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
-    match context.session.transaction.take() {
+    match end(context) {
         Some(_) => Ok(Reply::OK),
         None => Err(Refusal::new("ERR DISCARD without MULTI")),
     }
 }
 
-/// WATCH is not there: EXEC would have to know of every change by anyone.
-pub fn watch(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
-    match &context.session.transaction {
-        Some(_) => Err(Refusal::new("ERR WATCH inside MULTI is not allowed")),
-        None => Err(Refusal::new("ERR WATCH is not supported")),
+/// WATCH key …: the next EXEC does nothing if a client of this server changes one of the keys before it.
+pub fn watch(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    if context.session.transaction.is_some() {
+        return Err(Refusal::new("ERR WATCH inside MULTI is not allowed"));
     }
+    let watches = context.server.database.watches();
+    let watch = context
+        .session
+        .watch
+        .get_or_insert_with(|| Watch::new(watches));
+    for argument in request.from(1) {
+        watch.add(name_of(argument)?);
+    }
+    Ok(Reply::OK)
 }
 
-pub fn unwatch(_: &mut Context<'_>, _: Request<'_>) -> Outcome {
+pub fn unwatch(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
+    context.session.watch = None;
     Ok(Reply::OK)
 }
 
@@ -46,7 +78,7 @@ pub fn exec_in_table(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
 
 /// Runs what MULTI gathered, alone.
 pub fn exec(context: &mut Context<'_>) -> Outcome {
-    let Some(transaction) = context.session.transaction.take() else {
+    let Some((transaction, watch)) = end(context) else {
         return Err(Refusal::new("ERR EXEC without MULTI"));
     };
     if transaction.is_refused {
@@ -59,6 +91,10 @@ pub fn exec(context: &mut Context<'_>) -> Outcome {
         .order
         .write()
         .unwrap_or_else(|poison| poison.into_inner());
+    // Nobody changes anything from here on.
+    if watch.is_some_and(|watch| watch.is_changed()) {
+        return Ok(Reply::NullArray);
+    }
     let replies = transaction.queued.iter().map(|queued| {
         let request = queued.get(0);
         // Rights may have gone since.

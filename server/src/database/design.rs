@@ -64,15 +64,21 @@ const BEGIN: &str = "everseen server: ";
 
 impl Design {
     /// What CF.* promises where nothing else is said: Redis' filters are wrong for 3 of 100 absent items.
-    const CUCKOO_FPR: f64 = 1e-3;
+    const CUCKOO_FPR: f64 = 1e-6;
     /// A store that must be wrong more often than this is no smaller for it.
     const MOST_FPR: f64 = 0.25;
+    /// A store that may be wrong less often takes fewer items, and is wrong as often for as many.
+    const LEAST_FPR: f64 = Self::MOST_ITEMS as f64 / (1_u64 << 63) as f64;
+    /// The most items that a store takes.
+    pub const MOST_ITEMS: u64 = 1 << 36;
 
     /// Returns how a store is made. All of them grow, whatever capacity was told.
     pub fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new().kind(Kind::Fingerprint);
         let options = match self {
-            Design::Bloom(design) => options.fpr(design.error.min(Self::MOST_FPR)),
+            Design::Bloom(design) => {
+                options.fpr(design.error.clamp(Self::LEAST_FPR, Self::MOST_FPR))
+            }
             Design::Cuckoo(_) => options.fpr(Self::CUCKOO_FPR),
             Design::Claims => options.transactional(true),
             Design::Foreign { .. } | Design::OtherKeys { .. } => options,

@@ -10,6 +10,7 @@ mod expiry;
 mod group_commit;
 mod name;
 mod open_store;
+mod watches;
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +31,8 @@ pub use self::claimant::Claimant;
 pub use self::design::{BloomDesign, CuckooDesign, Design};
 pub use self::expiry::now;
 pub use self::name::Name;
-pub use self::open_store::OpenStore;
+pub use self::open_store::{CommitCounts, OpenStore};
+pub use self::watches::{Watch, Watches};
 
 /// How a folder's stores are opened.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,10 @@ pub struct Database {
     limits: Limits,
     entries: Mutex<HashMap<Name, Arc<Entry>>>,
     expiries: Expiries,
+    watches: Arc<Watches>,
     begun: Instant,
     opened: AtomicU64,
+    pub commits: Arc<CommitCounts>,
 }
 
 impl Database {
@@ -62,8 +66,10 @@ impl Database {
             limits,
             entries: Mutex::default(),
             expiries: Expiries::load(folder)?,
+            watches: Arc::default(),
             begun: Instant::now(),
             opened: AtomicU64::new(0),
+            commits: Arc::default(),
         })
     }
 
@@ -77,7 +83,10 @@ impl Database {
         match entries.get(name) {
             Some(entry) => Arc::clone(entry),
             None => {
-                let entry = Arc::new(Entry::new(name.path(&self.folder)));
+                let entry = Arc::new(Entry::new(
+                    name.path(&self.folder),
+                    Arc::clone(&self.commits),
+                ));
                 entries.insert(name.clone(), Arc::clone(&entry));
                 entry
             }
@@ -170,6 +179,8 @@ impl Database {
             let mut entries = self.entries();
             let mut open: Vec<_> = entries
                 .iter()
+                // Whoever has an entry may be about to open it.
+                .filter(|(_, entry)| Arc::strong_count(entry) == 1)
                 .filter_map(|(name, entry)| Some((entry.unused_since()?, name.clone())))
                 .collect();
             open.sort();
@@ -201,6 +212,7 @@ impl Database {
             return Ok(false);
         }
         let removed = block_in_place(|| self.entry(name).remove())?;
+        self.watches.note(name);
         self.expiries.forget(&self.folder, name)?;
         Ok(removed)
     }
@@ -299,6 +311,11 @@ impl Database {
         let outcomes: Vec<_> = entries.iter().map(|(_, entry)| entry.close()).collect();
         outcomes.into_iter().collect::<everseen::Result<()>>()?;
         Ok(())
+    }
+
+    /// Returns who watches which key.
+    pub fn watches(&self) -> &Arc<Watches> {
+        &self.watches
     }
 
     pub fn folder(&self) -> &Path {

@@ -1,0 +1,112 @@
+//! Keys that connections watch: WATCH asks for EXEC to do nothing if one of them was changed in between.
+//!
+//! What this server's clients change is noticed. What another program does to a store's file is not.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::name::Name;
+
+type Flag = Arc<AtomicBool>;
+
+/// Who watches which key.
+#[derive(Debug, Default)]
+pub struct Watches {
+    /// How many keys are watched: nearly always none, and then a change costs one look at this.
+    count: AtomicUsize,
+    flags: Mutex<HashMap<Name, Vec<Flag>>>,
+}
+
+/// The keys that one connection watches, until it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    watches: Arc<Watches>,
+    names: Vec<Name>,
+    is_changed: Flag,
+}
+
+impl Watches {
+    fn flags(&self) -> MutexGuard<'_, HashMap<Name, Vec<Flag>>> {
+        self.flags.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a change of a key.
+    pub fn note(&self, name: &Name) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for flag in self.flags().get(name).into_iter().flatten() {
+            flag.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Watch {
+    pub fn new(watches: &Arc<Watches>) -> Self {
+        Watch {
+            watches: Arc::clone(watches),
+            names: Vec::new(),
+            is_changed: Arc::default(),
+        }
+    }
+
+    /// Watches one more key.
+    pub fn add(&mut self, name: Name) {
+        if self.names.contains(&name) {
+            return;
+        }
+        let mut flags = self.watches.flags();
+        let watchers = flags.entry(name.clone()).or_default();
+        watchers.push(Arc::clone(&self.is_changed));
+        self.watches.count.store(flags.len(), Ordering::SeqCst);
+        self.names.push(name);
+    }
+
+    pub fn is_changed(&self) -> bool {
+        self.is_changed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut flags = self.watches.flags();
+        for name in &self.names {
+            if let Some(watchers) = flags.get_mut(name) {
+                watchers.retain(|flag| !Arc::ptr_eq(flag, &self.is_changed));
+                if watchers.is_empty() {
+                    flags.remove(name);
+                }
+            }
+        }
+        self.watches.count.store(flags.len(), Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Watch, Watches};
+    use crate::database::Name;
+
+    #[test]
+    fn a_watch_sees_its_keys_and_leaves_nothing_behind() {
+        let watches = Arc::new(Watches::default());
+        let [a, b, c] = [b"a", b"b", b"c"].map(|name| Name::new(name).unwrap());
+        let (mut one, mut other) = (Watch::new(&watches), Watch::new(&watches));
+        one.add(a.clone());
+        one.add(a.clone());
+        other.add(a.clone());
+        other.add(b.clone());
+        watches.note(&c);
+        assert!(!one.is_changed() && !other.is_changed());
+        watches.note(&b);
+        assert!(!one.is_changed() && other.is_changed());
+        drop(other);
+        watches.note(&a);
+        assert!(one.is_changed());
+        drop(one);
+        assert!(watches.flags().is_empty());
+    }
+}
