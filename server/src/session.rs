@@ -21,6 +21,8 @@ pub struct Session {
     /// What WATCH asks for, until EXEC.
     pub watch: Option<Watch>,
     pub answers: Answering,
+    /// Whether it speaks HTTP.
+    pub is_http: bool,
     /// What it may do; `None` until it has said who it is.
     pub rights: Option<Rights>,
     /// Wrong passwords since the last answers: each delays them.
@@ -64,6 +66,7 @@ impl Session {
             transaction: None,
             watch: None,
             answers: Answering::All,
+            is_http: false,
             rights,
             denials: 0,
             ends: false,

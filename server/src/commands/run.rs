@@ -70,6 +70,12 @@ fn run_from(
             }));
         number += many.max(1);
     }
+    if session.is_http {
+        // A page in a browser may make it send what looks like commands. Nothing is answered, as in Redis.
+        for (reply, _) in &mut answers.replies {
+            *reply = Reply::Nothing;
+        }
+    }
     (answers, number - first)
 }
 
@@ -117,6 +123,10 @@ impl Context<'_> {
         let found = match self.permitted(request) {
             Ok(found) => found,
             Err(refusal) => {
+                if request.is_word(0, "POST") || request.is_word(0, "HOST:") {
+                    self.session.is_http = true;
+                    self.session.ends = true;
+                }
                 return transaction::refused(self, request, refusal).into();
             }
         };

@@ -46,6 +46,8 @@ pub enum ProtocolError {
     StrangersLength,
     #[error("Protocol error: a request of more than {0} bytes")]
     Large(usize),
+    #[error("Protocol error: unbalanced quotes in request")]
+    Quotes,
     #[error("Protocol error: unreadable request")]
     Unreadable,
 }
@@ -118,6 +120,10 @@ fn line_of(bytes: &[u8], too_long: ProtocolError) -> Result<Option<usize>, Proto
 /// Returns the number in a line behind its first byte.
 fn number_of(line: &[u8]) -> Option<i64> {
     let digits = line.get(1..)?.strip_suffix(b"\r\n")?;
+    // The parser takes it for a sign.
+    if digits.starts_with(b"+") {
+        return None;
+    }
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -146,17 +152,103 @@ fn length_of(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     }
 }
 
-/// Returns the words of a request that is one line, as people type it.
-pub fn words(line: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
+/// Returns where the words are of a request that is one line, as people type it. Words in quotes are rewritten in place,
+/// without their quotes and escapes: that makes them shorter.
+pub fn words(line: &mut [u8]) -> Result<Vec<(usize, usize)>, ProtocolError> {
+    let mut words = Vec::new();
     let mut at = 0;
-    std::iter::from_fn(move || {
-        let begin = at
-            + line[at..]
-                .iter()
-                .position(|byte| !byte.is_ascii_whitespace())?;
-        let length = line[begin..].iter().position(u8::is_ascii_whitespace);
-        let end = length.map_or(line.len(), |length| begin + length);
-        at = end;
-        Some((begin, end))
-    })
+    while let Some(blanks) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
+        at += blanks;
+        let (begin, mut end) = (at, at);
+        while at < line.len() && !line[at].is_ascii_whitespace() {
+            match line[at] {
+                quote @ (b'"' | b'\'') => (at, end) = unquote(line, quote, at + 1, end)?,
+                plain => {
+                    line[end] = plain;
+                    (at, end) = (at + 1, end + 1);
+                }
+            }
+        }
+        words.push((begin, end));
+    }
+    Ok(words)
+}
+
+/// Moves what is in quotes from `at` on to `end`, and returns where both are after it. A word ends with its quotes.
+fn unquote(
+    line: &mut [u8],
+    quote: u8,
+    mut at: usize,
+    mut end: usize,
+) -> Result<(usize, usize), ProtocolError> {
+    loop {
+        let (byte, length) = match line[at..] {
+            [first, ..] if first == quote => break,
+            [b'\\', b'\'', ..] if quote == b'\'' => (b'\'', 2),
+            [b'\\', b'x', high, low, ..] if quote == b'"' && is_hex(high) && is_hex(low) => {
+                (hex(high) << 4 | hex(low), 4)
+            }
+            [b'\\', escaped, ..] if quote == b'"' => (unescaped(escaped), 2),
+            // Only a word in quotes could go on past its line.
+            [b'\n', ..] | [b'\r', b'\n'] | [] => return Err(ProtocolError::Quotes),
+            [plain, ..] => (plain, 1),
+        };
+        line[end] = byte;
+        (at, end) = (at + length, end + 1);
+    }
+    match line.get(at + 1) {
+        Some(next) if !next.is_ascii_whitespace() => Err(ProtocolError::Quotes),
+        _ => Ok((at + 1, end)),
+    }
+}
+
+fn unescaped(byte: u8) -> u8 {
+    match byte {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'a' => 7,
+        other => other,
+    }
+}
+
+fn is_hex(digit: u8) -> bool {
+    digit.is_ascii_hexdigit()
+}
+
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 32) - b'a' + 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProtocolError, words};
+
+    fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+        let mut line = line.to_vec();
+        let found = words(&mut line)?;
+        Ok(found.into_iter().map(|(from, to)| line[from..to].to_vec()).collect())
+    }
+
+    #[test]
+    fn words_of_a_line_may_be_in_quotes() {
+        for (line, expected) in [
+            (&b"PING\r\n"[..], &[&b"PING"[..]][..]),
+            (b"  a   b  \n", &[b"a", b"b"]),
+            (b"\r\n", &[]),
+            (b"a \"b c\" ''\r\n", &[b"a", b"b c", b""]),
+            (b"\"a\\x20\\n\\\"\\q\\xg\" x\r\n", &[b"a \n\"qxg", b"x"]),
+            (b"'a\\'b\\n' x\n", &[b"a'b\\n", b"x"]),
+            (b"a\"b c\" d\n", &[b"ab c", b"d"]),
+        ] {
+            assert_eq!(split(line).unwrap(), expected, "{}", line.escape_ascii());
+        }
+        for line in [&b"\"a\r\n"[..], b"'a\n", b"\"a\"b\n", b"'\\'\n", b"\"\\\"\r\n"] {
+            assert_eq!(split(line), Err(ProtocolError::Quotes), "{}", line.escape_ascii());
+        }
+    }
 }

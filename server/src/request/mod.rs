@@ -42,12 +42,13 @@ impl Batch {
         let mut batch = Batch::default();
         let mut end = 0;
         while batch.ends.len() < most {
-            match cutter.cut(&buffer[end..], limits) {
-                Ok(Some(length)) => {
-                    batch.add(buffer, end, length)?;
-                    end += length;
-                }
+            let added = match cutter.cut(&buffer[end..], limits) {
+                Ok(Some(length)) => batch.add(buffer, end, length).map(|()| length),
                 Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match added {
+                Ok(length) => end += length,
                 Err(error) if end == 0 => return Err(error),
                 // It is met again once those before it are answered.
                 Err(_) => break,
@@ -57,19 +58,25 @@ impl Batch {
         Ok(batch)
     }
 
-    fn add(&mut self, buffer: &[u8], begin: usize, length: usize) -> Result<(), ProtocolError> {
-        let whole = &buffer[begin..begin + length];
+    fn add(&mut self, buffer: &mut [u8], begin: usize, length: usize) -> Result<(), ProtocolError> {
+        let whole = &mut buffer[begin..begin + length];
         if whole[0] != b'*' {
-            let words = cutter::words(whole);
+            // A line that is refused is met again, as it is.
+            let mut line = whole.to_vec();
+            let words = cutter::words(&mut line)?;
+            whole.copy_from_slice(&line);
             self.arguments
-                .extend(words.map(|(from, to)| (begin + from, begin + to)));
+                .extend(words.iter().map(|(from, to)| (begin + from, begin + to)));
+            self.ends.push(self.arguments.len());
+            return Ok(());
+        }
+        if whole.starts_with(b"*-") {
+            // Less than no argument.
             self.ends.push(self.arguments.len());
             return Ok(());
         }
         let items = match decode_range(whole) {
             Ok(Some((RangeFrame::Array(items), _))) => items,
-            // Less than no argument.
-            Ok(Some((RangeFrame::Null, _))) => Vec::new(),
             _ => return Err(ProtocolError::Unreadable),
         };
         for item in items {
