@@ -28,8 +28,6 @@ use crate::server::Server;
 pub struct Counts {
     /// Of batches: from when one was read until its answers may be sent.
     pub latency: Histogram,
-    pub commits: AtomicU64,
-    pub commit_failures: AtomicU64,
     pub denied: AtomicU64,
 }
 
@@ -39,8 +37,6 @@ impl Default for Counts {
         let bounds = (0..21).map(|power| 16e-6 * f64::from(1_u32 << power));
         Counts {
             latency: Histogram::new(bounds),
-            commits: AtomicU64::new(0),
-            commit_failures: AtomicU64::new(0),
             denied: AtomicU64::new(0),
         }
     }
@@ -153,12 +149,12 @@ impl Reading {
             (
                 "commits",
                 "Commits of all stores",
-                load(&server.counts.commits),
+                load(&server.database.commits.done),
             ),
             (
                 "commit_failures",
                 "Commits that failed",
-                load(&server.counts.commit_failures),
+                load(&server.database.commits.failed),
             ),
         ] {
             let counter = ConstCounter::new(value);

@@ -1,9 +1,12 @@
 //! EV.*: what Bloom commands can't say. A connection claims items, does what they ask for, and commits: without the commit,
 //! they are nobody's again.
 
-use everseen::{ClaimOptions, Verdict};
+use std::time::Duration;
 
-use super::{Context, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, name_of};
+use everseen::{ClaimOptions, ForgetBy, Verdict};
+
+use super::arguments::{double, integer};
+use super::{Context, ITEM_EXISTS, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, name_of};
 use crate::database::{Design, OpenStore};
 use crate::reply::{Chain, Outcome, Reply};
 use crate::request::Request;
@@ -12,6 +15,67 @@ fn check(store: &OpenStore) -> Result<(), Refusal> {
     match &store.design {
         Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => Ok(()),
         _ => Err(WRONG_TYPE),
+    }
+}
+
+/// EV.CREATE key [FPR p] [FORGET-AFTER seconds] [FORGET-BY first | last] [PLAIN]: a store for claims, whose items count once
+/// they are committed; a plain one takes items at once.
+pub fn create(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let mut options = Design::Claims.create_options();
+    let (mut forgets, mut forget_by) = (false, None);
+    let mut at = 2;
+    while at < request.len() {
+        let value = || request.get(at + 1).ok_or(SYNTAX);
+        options = match request.arg(at).to_ascii_uppercase().as_slice() {
+            b"PLAIN" => {
+                at += 1;
+                options = options.transactional(false);
+                continue;
+            }
+            b"FPR" => options.fpr(rate_of(value()?)?),
+            b"FORGET-AFTER" => {
+                forgets = true;
+                options.forget_after(seconds_of(value()?)?)
+            }
+            b"FORGET-BY" => {
+                let by = match value()?.to_ascii_lowercase().as_slice() {
+                    b"first" => ForgetBy::First,
+                    b"last" => ForgetBy::Last,
+                    _ => return Err(SYNTAX),
+                };
+                forget_by = Some(by);
+                options.forget_by(by)
+            }
+            _ => return Err(SYNTAX),
+        };
+        at += 2;
+    }
+    if forget_by.is_some() && !forgets {
+        return Err(Refusal::new("ERR FORGET-BY needs FORGET-AFTER"));
+    }
+    match context.server.database.create_with(&name, options)? {
+        None => Err(ITEM_EXISTS),
+        Some(store) => {
+            context.changed(&store);
+            Ok(Reply::OK)
+        }
+    }
+}
+
+fn rate_of(argument: &[u8]) -> Result<f64, Refusal> {
+    match double(argument) {
+        Some(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
+        _ => Err(Refusal::new("ERR FPR is a number between 0 and 1")),
+    }
+}
+
+fn seconds_of(argument: &[u8]) -> Result<Duration, Refusal> {
+    match integer(argument).and_then(|seconds| u64::try_from(seconds).ok()) {
+        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err(Refusal::new(
+            "ERR FORGET-AFTER is a number of seconds, at least 1",
+        )),
     }
 }
 

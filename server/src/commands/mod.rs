@@ -7,6 +7,7 @@ mod claims;
 mod client;
 mod cuckoo;
 mod described;
+mod dumps;
 mod glob;
 mod introspection;
 mod keys;

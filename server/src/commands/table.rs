@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::Rights::{Admin, Connection, Read, Write};
 use super::{
-    Command, Context, Rights, bloom, claims, client, cuckoo, described, introspection, keys,
+    Command, Context, Rights, bloom, claims, client, cuckoo, described, dumps, introspection, keys,
     transaction,
 };
 use crate::reply::Outcome;
@@ -39,7 +39,7 @@ const fn row(
     }
 }
 
-pub static COMMANDS: [Command; 78] = [
+pub static COMMANDS: [Command; 83] = [
     Command {
         run_many: Some(bloom::add_many),
         ..row("bf.add", 3, Write, FIRST, bloom::add)
@@ -55,6 +55,8 @@ pub static COMMANDS: [Command; 78] = [
     row("bf.madd", -3, Write, FIRST, bloom::madd),
     row("bf.mexists", -3, Read, FIRST, bloom::mexists),
     row("bf.reserve", -4, Write, FIRST, bloom::reserve),
+    row("bf.loadchunk", 4, Write, FIRST, dumps::bloom_loadchunk),
+    row("bf.scandump", 3, Read, FIRST, dumps::bloom_scandump),
     row("cf.add", 3, Write, FIRST, cuckoo::add),
     row("cf.addnx", 3, Write, FIRST, cuckoo::addnx),
     row("cf.compact", 2, Write, FIRST, cuckoo::compact),
@@ -65,10 +67,13 @@ pub static COMMANDS: [Command; 78] = [
     row("cf.info", 2, Read, FIRST, cuckoo::info),
     row("cf.insert", -4, Write, FIRST, cuckoo::insert),
     row("cf.insertnx", -4, Write, FIRST, cuckoo::insertnx),
+    row("cf.loadchunk", 4, Write, FIRST, dumps::cuckoo_loadchunk),
     row("cf.mexists", -3, Read, FIRST, cuckoo::mexists),
     row("cf.reserve", -3, Write, FIRST, cuckoo::reserve),
+    row("cf.scandump", 3, Read, FIRST, dumps::cuckoo_scandump),
     row("ev.claim", -3, Write, FIRST, claims::claim),
     row("ev.commit", -2, Write, FIRST, claims::commit),
+    row("ev.create", -2, Write, FIRST, claims::create),
     row("ev.info", 2, Read, FIRST, claims::info),
     row("ev.last", -2, Read, FIRST, claims::last),
     row("ev.remove", -3, Write, FIRST, claims::remove),

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, W
 use std::time::Duration;
 
 use everseen::{OpenOptions, Store};
+use tempfile::NamedTempFile;
 
 use super::claimant::Claimant;
-use super::open_store::OpenStore;
+use super::open_store::{CommitCounts, OpenStore};
 use super::refused;
 use crate::reply::Refusal;
 
@@ -17,14 +18,16 @@ use crate::reply::Refusal;
 #[derive(Debug)]
 pub struct Entry {
     path: PathBuf,
+    commits: Arc<CommitCounts>,
     state: RwLock<Option<Arc<OpenStore>>>,
     claimants: Mutex<Vec<Weak<Claimant>>>,
 }
 
 impl Entry {
-    pub fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf, commits: Arc<CommitCounts>) -> Self {
         Entry {
             path,
+            commits,
             state: RwLock::default(),
             claimants: Mutex::default(),
         }
@@ -74,7 +77,10 @@ impl Entry {
         if let Some(store) = &*state {
             return Ok(Arc::clone(store));
         }
-        let store = Arc::new(OpenStore::new(open(&self.path)?)?);
+        let store = Arc::new(OpenStore::new(
+            open(&self.path)?,
+            Arc::clone(&self.commits),
+        )?);
         *state = Some(Arc::clone(&store));
         Ok(store)
     }
@@ -83,9 +89,7 @@ impl Entry {
     pub fn claimant(&self, options: &OpenOptions) -> everseen::Result<Arc<Claimant>> {
         // Not while it is being removed.
         let _state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let claimant = Arc::new(Claimant {
-            store: options.open(&self.path)?,
-        });
+        let claimant = Arc::new(Claimant::new(options.open(&self.path)?));
         self.claimants().push(Arc::downgrade(&claimant));
         Ok(claimant)
     }
@@ -98,14 +102,14 @@ impl Entry {
 
     fn close_handles(&self, state: &mut Option<Arc<OpenStore>>) -> everseen::Result<()> {
         for claimant in self.claimants().drain(..).filter_map(|weak| weak.upgrade()) {
-            claimant.store.close()?;
+            claimant.close()?;
         }
         match state.take() {
             None => Ok(()),
             Some(store) => {
                 // A transactional store drops what isn't committed, and the server's own part is what it answered.
                 let committed = if store.is_dirty() {
-                    store.store.commit().map(drop)
+                    store.try_commit()
                 } else {
                     Ok(())
                 };
@@ -129,6 +133,17 @@ impl Entry {
         }
         remove_side_files(&self.path).map_err(|error| refused(&error))?;
         sync_folder(&self.path).map_err(|error| refused(&error))?;
+        Ok(true)
+    }
+
+    /// Makes a file the store, and returns whether there was none.
+    pub fn place(&self, file: NamedTempFile) -> Result<bool, Refusal> {
+        let _state = self.alone();
+        match file.persist_noclobber(&self.path) {
+            Ok(_) => sync_folder(&self.path).map_err(|error| refused(&error))?,
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(refused(&error.error)),
+        }
         Ok(true)
     }
 

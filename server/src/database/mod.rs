@@ -10,6 +10,7 @@ mod expiry;
 mod group_commit;
 mod name;
 mod open_store;
+pub mod transfer;
 mod watches;
 
 use std::collections::HashMap;
@@ -20,11 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use everseen::{Error, OpenOptions};
+use everseen::{CreateOptions, Error, OpenOptions};
+use tempfile::NamedTempFile;
 use tokio::task::block_in_place;
 
 use self::entry::Entry;
 use self::expiry::Expiries;
+use self::transfer::{Dumps, Loads};
 use crate::reply::Refusal;
 
 pub use self::claimant::Claimant;
@@ -53,6 +56,8 @@ pub struct Database {
     entries: Mutex<HashMap<Name, Arc<Entry>>>,
     expiries: Expiries,
     watches: Arc<Watches>,
+    dumps: Dumps,
+    loads: Loads,
     begun: Instant,
     opened: AtomicU64,
     pub commits: Arc<CommitCounts>,
@@ -61,12 +66,15 @@ pub struct Database {
 impl Database {
     /// Opens a folder. No store is opened yet, whatever their number.
     pub fn open(folder: &Path, limits: Limits) -> io::Result<Self> {
+        transfer::remove_left(folder)?;
         Ok(Database {
             folder: folder.to_owned(),
             limits,
             entries: Mutex::default(),
             expiries: Expiries::load(folder)?,
             watches: Arc::default(),
+            dumps: Dumps::default(),
+            loads: Loads::default(),
             begun: Instant::now(),
             opened: AtomicU64::new(0),
             commits: Arc::default(),
@@ -129,14 +137,22 @@ impl Database {
         }
     }
 
-    /// Makes the store of a name, which must not exist.
+    /// Makes the store of a name by a design. `None` if there is one.
     pub fn create(&self, name: &Name, design: &Design) -> Result<Option<Arc<OpenStore>>, Refusal> {
+        self.create_with(name, design.create_options())
+    }
+
+    /// Makes the store of a name, as options say. `None` if there is one.
+    pub fn create_with(
+        &self,
+        name: &Name,
+        options: CreateOptions,
+    ) -> Result<Option<Arc<OpenStore>>, Refusal> {
         if self.get(name)?.is_some() {
             return Ok(None);
         }
         let created = self.opened(name, |path| {
-            let options = design.create_options().open_options(self.open_options());
-            options.create(path)
+            options.open_options(self.open_options()).create(path)
         });
         match created {
             Err(Error::AlreadyExists { .. }) => Ok(None),
@@ -173,6 +189,8 @@ impl Database {
 
     /// Closes what nobody uses: what is idle for too long, or, of more stores than may be open, those longest out of use.
     pub fn close_unused(&self, most: Option<usize>) {
+        self.dumps.end_idle();
+        self.loads.end_idle();
         let now = self.begun.elapsed();
         let mut unused = Vec::new();
         {
@@ -311,6 +329,20 @@ impl Database {
         let outcomes: Vec<_> = entries.iter().map(|(_, entry)| entry.close()).collect();
         outcomes.into_iter().collect::<everseen::Result<()>>()?;
         Ok(())
+    }
+
+    /// Makes a file the store of a name, and returns whether there was none.
+    pub fn place(&self, name: &Name, file: NamedTempFile) -> Result<bool, Refusal> {
+        self.expire(name)?;
+        self.entry(name).place(file)
+    }
+
+    pub fn dumps(&self) -> &Dumps {
+        &self.dumps
+    }
+
+    pub fn loads(&self) -> &Loads {
+        &self.loads
     }
 
     /// Returns who watches which key.

@@ -1,7 +1,7 @@
 //! A store that is open, as all connections share it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use everseen::Store;
@@ -10,6 +10,13 @@ use super::design::Design;
 use super::group_commit::GroupCommit;
 use crate::reply::Refusal;
 
+/// Commits of all stores.
+#[derive(Debug, Default)]
+pub struct CommitCounts {
+    pub done: AtomicU64,
+    pub failed: AtomicU64,
+}
+
 /// A store and what goes with it while it is open.
 #[derive(Debug)]
 pub struct OpenStore {
@@ -17,31 +24,45 @@ pub struct OpenStore {
     pub design: Design,
     pub is_transactional: bool,
     commits: GroupCommit,
+    counts: Arc<CommitCounts>,
     /// Held by who looks at how full a store is before it adds.
     fullness: Mutex<()>,
     /// Whether anything was done since the last commit.
     is_dirty: AtomicBool,
     /// Milliseconds since the server began.
     used: AtomicU64,
-    /// Items that CF.DEL removed, which no file keeps.
+    /// Items that CF.DEL removed. The tag of the server's commits keeps their number.
     pub deleted: AtomicU64,
+}
+
+const DELETED: &str = "deleted ";
+
+/// Returns how many items CF.DEL had removed when the server last committed.
+fn deleted_before(store: &Store) -> everseen::Result<u64> {
+    let commit = store.last_commit(OpenStore::WRITER)?;
+    let number = commit.and_then(|commit| {
+        let text = std::str::from_utf8(&commit.tag).ok()?;
+        text.strip_prefix(DELETED)?.parse().ok()
+    });
+    Ok(number.unwrap_or(0))
 }
 
 impl OpenStore {
     /// The name under which the server itself commits.
     pub const WRITER: &'static str = "everseen-server";
 
-    pub fn new(store: Store) -> everseen::Result<Self> {
+    pub fn new(store: Store, counts: Arc<CommitCounts>) -> everseen::Result<Self> {
         let stats = store.stats()?;
         Ok(OpenStore {
             design: Design::of_store(store.label(), stats.kind),
             is_transactional: stats.transactional,
+            deleted: AtomicU64::new(deleted_before(&store)?),
             store,
             commits: GroupCommit::default(),
+            counts,
             fullness: Mutex::default(),
             is_dirty: AtomicBool::new(false),
             used: AtomicU64::new(0),
-            deleted: AtomicU64::new(0),
         })
     }
 
@@ -60,13 +81,26 @@ impl OpenStore {
 
     /// Commits what was done.
     pub fn commit(&self) -> Result<(), Refusal> {
+        Ok(self.try_commit()?)
+    }
+
+    pub(super) fn try_commit(&self) -> everseen::Result<()> {
         // Before the commit: what comes meanwhile is for the next.
         self.is_dirty.store(false, Ordering::Release);
-        match self.store.commit() {
-            Ok(_) => Ok(()),
+        let deleted = self.deleted.load(Ordering::Relaxed);
+        let committed = match deleted {
+            0 => self.store.commit(),
+            deleted => self.store.commit_with(format!("{DELETED}{deleted}").as_bytes()),
+        };
+        match committed {
+            Ok(_) => {
+                self.counts.done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
             Err(error) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 self.soil();
-                Err(error.into())
+                Err(error)
             }
         }
     }
