@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -25,6 +25,10 @@ use crate::users::{Users, UsersError};
 
 /// How long connections have to end when the server does.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that may wait to be accepted. A client that finds no place waits for a second.
+const BACKLOG: u32 = 4096;
+/// Of Linux and the BSDs: a file would become longer than may be.
+const SIGXFSZ: i32 = 25;
 /// How long a client has to speak TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -90,8 +94,7 @@ async fn run(
     tls: Option<&TlsAcceptor>,
     server: &Arc<Server>,
 ) -> Result<(), ServeError> {
-    let tcp = TcpListener::bind(options.listen).await;
-    let tcp = tcp.map_err(|source| ServeError::Listen {
+    let tcp = bind_tcp(options.listen).map_err(|source| ServeError::Listen {
         at: options.listen.to_string(),
         source,
     })?;
@@ -117,6 +120,8 @@ async fn run(
     // Tells the service manager, where there is one.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 
+    // With a handler, a write beyond the limit on the size of files is an error, and no end of the server.
+    let _limits = signal(SignalKind::from_raw(SIGXFSZ))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut clients = JoinSet::new();
@@ -154,6 +159,17 @@ async fn run(
         let _ = fs::remove_file(path);
     }
     Ok(())
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A server that starts again takes the address of the one that ended.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn bind_unix(path: &PathBuf) -> Result<UnixListener, ServeError> {
@@ -196,9 +212,18 @@ where
     };
     let server = Arc::clone(server);
     clients.spawn(async move {
+        let _client = Client(&server);
         connection::serve(&server, id, stream).await;
-        server.leave();
     });
+}
+
+/// A client that counts as connected until this is dropped, even by a panic.
+struct Client<'s>(&'s Server);
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 /// Admits a client that speaks TLS, if it does so soon.
@@ -215,10 +240,10 @@ fn admit_secret(
     let server = Arc::clone(server);
     let handshake = tls.accept(stream);
     clients.spawn(async move {
+        let _client = Client(&server);
         if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await {
             connection::serve(&server, id, stream).await;
         }
-        server.leave();
     });
 }
 
