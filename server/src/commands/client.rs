@@ -187,6 +187,14 @@ pub fn client(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
                 false => Err(SYNTAX),
             }
         }
+        word if word.starts_with(b"TRACKING") || word == b"GETREDIR" => tracking(word, request),
+        _ => Err(unknown_subcommand(request)),
+    }
+}
+
+/// CLIENT TRACKING and what asks about it: no client is told of changes.
+fn tracking(word: &[u8], request: Request<'_>) -> Outcome {
+    match word {
         b"TRACKING" => match request.is_word(2, "OFF") && request.len() == 3 {
             true => Ok(Reply::OK),
             false if request.is_word(2, "ON") => Err(Refusal::new(
@@ -195,7 +203,7 @@ pub fn client(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             false => Err(SYNTAX),
         },
         b"TRACKINGINFO" => {
-            arguments(2, 2)?;
+            check_subcommand(request, 2, 2)?;
             let field = |name: &str, value| (Reply::bulk(name), value);
             Ok(Reply::Map(vec![
                 field("flags", Reply::Set(vec![Reply::bulk("off")])),
@@ -204,7 +212,7 @@ pub fn client(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             ]))
         }
         b"GETREDIR" => {
-            arguments(2, 2)?;
+            check_subcommand(request, 2, 2)?;
             Ok(Reply::Integer(-1))
         }
         _ => Err(unknown_subcommand(request)),

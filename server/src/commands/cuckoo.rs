@@ -106,7 +106,7 @@ fn with_items(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore
 
 /// CF.RESERVE key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n]. Other pairs of words are ignored, as Redis does.
 pub fn reserve(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    if request.len() % 2 == 0 {
+    if request.len().is_multiple_of(2) {
         return Err(wrong_number("cf.reserve"));
     }
     let name = name_of(request.arg(1))?;

@@ -247,10 +247,11 @@ impl ExpireOptions {
     /// Returns whether a date is set where there is one, or none, before.
     fn apply(&self, before: Option<u64>, at: u64) -> bool {
         // A key without a date stays for ever, which is later than any.
-        !(self.nx && before.is_some())
-            && !(self.xx && before.is_none())
-            && !(self.gt && before.is_none_or(|before| at <= before))
-            && !(self.lt && before.is_some_and(|before| at >= before))
+        let is_kept = self.nx && before.is_some()
+            || self.xx && before.is_none()
+            || self.gt && before.is_none_or(|before| at <= before)
+            || self.lt && before.is_some_and(|before| at >= before);
+        !is_kept
     }
 }
 

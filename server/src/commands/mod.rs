@@ -28,6 +28,9 @@ use crate::session::Session;
 pub use self::run::run_batch;
 pub use self::table::COMMANDS;
 
+/// Returns an answer for each of a key's items.
+type RunMany = fn(&mut Context<'_>, &Name, &[&[u8]]) -> Vec<Reply>;
+
 /// What a command is and does.
 pub struct Command {
     /// In small letters.
@@ -41,7 +44,7 @@ pub struct Command {
     /// How often this process ran it.
     pub runs: AtomicU64,
     /// Runs many of the command with one key and one item each at once.
-    pub run_many: Option<fn(&mut Context<'_>, &Name, &[&[u8]]) -> Vec<Reply>>,
+    pub run_many: Option<RunMany>,
 }
 
 impl Command {

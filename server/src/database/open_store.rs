@@ -90,7 +90,9 @@ impl OpenStore {
         let deleted = self.deleted.load(Ordering::Relaxed);
         let committed = match deleted {
             0 => self.store.commit(),
-            deleted => self.store.commit_with(format!("{DELETED}{deleted}").as_bytes()),
+            deleted => self
+                .store
+                .commit_with(format!("{DELETED}{deleted}").as_bytes()),
         };
         match committed {
             Ok(_) => {

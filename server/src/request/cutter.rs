@@ -157,7 +157,10 @@ fn length_of(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
 pub fn words(line: &mut [u8]) -> Result<Vec<(usize, usize)>, ProtocolError> {
     let mut words = Vec::new();
     let mut at = 0;
-    while let Some(blanks) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
+    while let Some(blanks) = line[at..]
+        .iter()
+        .position(|byte| !byte.is_ascii_whitespace())
+    {
         at += blanks;
         let (begin, mut end) = (at, at);
         while at < line.len() && !line[at].is_ascii_whitespace() {
@@ -231,7 +234,10 @@ mod tests {
     fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
         let mut line = line.to_vec();
         let found = words(&mut line)?;
-        Ok(found.into_iter().map(|(from, to)| line[from..to].to_vec()).collect())
+        Ok(found
+            .into_iter()
+            .map(|(from, to)| line[from..to].to_vec())
+            .collect())
     }
 
     #[test]
@@ -247,8 +253,19 @@ mod tests {
         ] {
             assert_eq!(split(line).unwrap(), expected, "{}", line.escape_ascii());
         }
-        for line in [&b"\"a\r\n"[..], b"'a\n", b"\"a\"b\n", b"'\\'\n", b"\"\\\"\r\n"] {
-            assert_eq!(split(line), Err(ProtocolError::Quotes), "{}", line.escape_ascii());
+        for line in [
+            &b"\"a\r\n"[..],
+            b"'a\n",
+            b"\"a\"b\n",
+            b"'\\'\n",
+            b"\"\\\"\r\n",
+        ] {
+            assert_eq!(
+                split(line),
+                Err(ProtocolError::Quotes),
+                "{}",
+                line.escape_ascii()
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ pub enum Kind {
 
 /// ```text
 ///   0        8        9     10      16       24       28                124      128
-///   | magic  | version | kind | zeros | length | CRC-32 | zeros           | CRC-32 |
+///   | magic  | version | kind | zeros | length | CRC-32 | a note          | CRC-32 |
 ///     8        1         1      6       8        4 of all  96               4 of the header
 /// ```
 ///
@@ -26,6 +26,9 @@ impl Header {
     const MAGIC: [u8; 8] = *b"EVERDUMP";
     const VERSION: u8 = 1;
     const CHECKED: usize = Self::BYTES - 4;
+    /// For whoever looks at one.
+    const NOTE: [u8; 96] =
+        *b"The first piece of a store that everseen-server dumped. Its LOADCHUNK loads it, Redis' does not.";
 
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; Self::CHECKED];
@@ -37,6 +40,7 @@ impl Header {
         };
         bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.crc.to_le_bytes());
+        bytes[28..].copy_from_slice(&Self::NOTE);
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes

@@ -90,7 +90,13 @@ impl Loads {
     }
 
     /// Adds a piece, which came with the cursor behind it. The last one ends the load, whether all is right or not.
-    pub fn add(&self, name: &Name, cursor: i64, piece: &[u8], kind: Kind) -> Result<Loaded, LoadError> {
+    pub fn add(
+        &self,
+        name: &Name,
+        cursor: i64,
+        piece: &[u8],
+        kind: Kind,
+    ) -> Result<Loaded, LoadError> {
         let shared = self.loads().get(name).cloned();
         let shared = shared.ok_or(LoadError::NotBegun)?;
         let mut slot = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,12 +105,18 @@ impl Loads {
             return Err(LoadError::NotBegun);
         }
         let is_whole = load.add(cursor, piece);
-        if matches!(is_whole, Ok(false) | Err(LoadError::Place | LoadError::TooLong)) {
+        if matches!(
+            is_whole,
+            Ok(false) | Err(LoadError::Place | LoadError::TooLong)
+        ) {
             return is_whole.map(|_| Loaded::Part);
         }
         let load = slot.take().ok_or(LoadError::NotBegun)?;
         let mut loads = self.loads();
-        if loads.get(name).is_some_and(|other| Arc::ptr_eq(other, &shared)) {
+        if loads
+            .get(name)
+            .is_some_and(|other| Arc::ptr_eq(other, &shared))
+        {
             loads.remove(name);
         }
         drop(loads);
@@ -115,7 +127,9 @@ impl Loads {
     /// Gives up those that nobody goes on with.
     pub fn end_idle(&self) {
         self.loads().retain(|_, shared| match shared.try_lock() {
-            Ok(load) => load.as_ref().is_some_and(|load| load.used.elapsed() < Self::IDLE),
+            Ok(load) => load
+                .as_ref()
+                .is_some_and(|load| load.used.elapsed() < Self::IDLE),
             // Somebody goes on with it now.
             Err(_) => true,
         });

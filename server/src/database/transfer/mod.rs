@@ -23,7 +23,11 @@ const PREFIX: &str = ".everseen-server-";
 pub fn remove_left(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+        if !entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(PREFIX.as_bytes())
+        {
             continue;
         }
         let is_locked = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_err());
