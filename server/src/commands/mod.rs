@@ -12,6 +12,7 @@ mod glob;
 mod introspection;
 mod keys;
 mod run;
+mod serialized;
 mod table;
 mod transaction;
 

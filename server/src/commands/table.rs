@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use super::Rights::{Admin, Connection, Read, Write};
 use super::{
     Command, Context, Rights, bloom, claims, client, cuckoo, described, dumps, introspection, keys,
-    transaction,
+    serialized, transaction,
 };
 use crate::reply::Outcome;
 use crate::request::Request;
@@ -39,7 +39,7 @@ const fn row(
     }
 }
 
-pub static COMMANDS: [Command; 83] = [
+pub static COMMANDS: [Command; 85] = [
     Command {
         run_many: Some(bloom::add_many),
         ..row("bf.add", 3, Write, FIRST, bloom::add)
@@ -89,6 +89,7 @@ pub static COMMANDS: [Command; 83] = [
     row("dbsize", 1, Read, NONE, keys::dbsize),
     row("del", -2, Write, ALL, keys::del),
     row("discard", 1, Connection, NONE, transaction::discard),
+    row("dump", 2, Read, FIRST, serialized::dump),
     row("echo", 2, Connection, NONE, client::echo),
     row("exec", 1, Connection, NONE, transaction::exec_in_table),
     row("exists", -2, Read, ALL, keys::exists),
@@ -117,6 +118,7 @@ pub static COMMANDS: [Command; 83] = [
     row("rename", 3, Write, TWO, keys::rename),
     row("renamenx", 3, Write, TWO, keys::renamenx),
     row("reset", 1, Connection, NONE, client::reset),
+    row("restore", -4, Write, FIRST, serialized::restore),
     row("role", 1, Read, NONE, introspection::role),
     row("save", 1, Admin, NONE, introspection::save),
     row("scan", -2, Read, NONE, keys::scan),
