@@ -1,0 +1,176 @@
+"""Commands as a client meets them, where the oracle tells nothing: what is this server's own, and what runs together."""
+
+import time
+
+import pytest
+from conftest import Server
+from resp import Refusal, packed, parsed
+
+
+def ask(wire, *words):
+    return parsed(wire.ask(*words))
+
+
+def test_stores_for_claims_are_made_as_asked(server):
+    with server.wire("3") as wire, server.wire("3") as other:
+        assert ask(wire, "EV.CREATE", "k", "FPR", "1e-9", "FORGET-AFTER", "3600", "FORGET-BY", "last") == "OK"
+        assert ask(wire, "EV.CREATE", "k") == "ERR item exists"
+        about = ask(wire, "EV.INFO", "k")
+        assert [about[name] for name in ("fpr", "transactional", "forget_after_seconds")] == [1e-9, True, 3600]
+        assert ask(wire, "EV.CLAIM", "k", "a") == ["new"]
+        assert ask(other, "EV.CLAIM", "k", "a") == ["pending"]
+        # In a plain one an item counts at once.
+        assert ask(wire, "ev.create", "p", "plain") == "OK"
+        assert ask(wire, "EV.INFO", "p")["transactional"] is False
+        assert ask(wire, "EV.CLAIM", "p", "a") == ["new"]
+        assert ask(other, "EV.CLAIM", "p", "a") == ["seen"]
+        assert ask(other, "BF.EXISTS", "p", "a") is True
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ("FPR", "ERR syntax error"),
+        ("FPR x", "ERR FPR is a number between 0 and 1"),
+        ("FPR 1", "ERR FPR is a number between 0 and 1"),
+        ("FPR 0", "ERR FPR is a number between 0 and 1"),
+        ("FORGET-AFTER 0", "ERR FORGET-AFTER is a number of seconds, at least 1"),
+        ("FORGET-AFTER 1.5", "ERR FORGET-AFTER is a number of seconds, at least 1"),
+        ("FORGET-BY first", "ERR FORGET-BY needs FORGET-AFTER"),
+        ("FORGET-BY never FORGET-AFTER 9", "ERR syntax error"),
+        ("NONSENSE", "ERR syntax error"),
+    ],
+)
+def test_options_of_ev_create_that_make_no_sense(server, options, refusal):
+    assert server.ask("EV.CREATE", "k", *options.split()) == refusal
+    assert server.ask("EXISTS", "k") == 0
+
+
+def test_rates_that_no_store_keeps_are_errors_and_not_ends(server):
+    for rate in ("1e-19", "1e-300"):
+        assert isinstance(server.ask("EV.CREATE", "k", "FPR", rate), Refusal)
+        # BF takes as low a rate as there is.
+        assert server.ask("BF.RESERVE", f"b{rate}", rate, "100") == "OK"
+        assert server.ask("BF.ADD", f"b{rate}", "a") == 1
+
+
+def test_capacities_that_no_store_has_are_refused(server):
+    text = "ERR could not create filter: one takes at most 68719476736 items"
+    for capacity in (2**36 + 1, 10**17, 2**60, 2**63 - 1):
+        assert server.ask("BF.RESERVE", "k", "0.01", capacity) == text
+        assert server.ask("BF.INSERT", "k", "CAPACITY", capacity, "ITEMS", "a") == text
+        assert server.ask("CF.RESERVE", "k", capacity) == text
+        assert server.ask("CF.INSERT", "k", "CAPACITY", capacity, "ITEMS", "a") == text
+    assert server.ask("CF.RESERVE", "k", 100, "HELLO", "BUCKETSIZE") == "Couldn't parse BUCKETSIZE"
+    assert server.ask("DBSIZE") == 0
+    # What may be grows as it is filled, and takes nothing before.
+    assert server.ask("BF.RESERVE", "k", "0.01", 2**36, "NONSCALING") == "OK"
+    assert server.ask("CF.RESERVE", "c", 2**36, "EXPANSION", 0) == "OK"
+    assert server.ask("MEMORY", "USAGE", "k") < 1 << 20
+
+
+def test_commands_in_a_row_are_answered_one_by_one(server):
+    """Neighbours that add to one key run together; each is answered as if it were alone."""
+    with server.wire() as wire:
+        assert ask(wire, "BF.RESERVE", "k", "0.01", "2", "NONSCALING") == "OK"
+        wire.send(b"".join(packed("BF.ADD", "k", item) for item in "abcabd"))
+        full = "ERR non scaling filter is full"
+        assert [parsed(wire.answer()) for _ in range(6)] == [1, 1, full, 0, 0, full]
+        wire.send(b"".join(packed("BF.EXISTS", "k", item) for item in "abc"))
+        assert [parsed(wire.answer()) for _ in range(3)] == [1, 1, 0]
+
+
+def test_what_clients_watch(server):
+    with server.wire() as wire, server.wire() as other:
+        # By commands in a row, by a date that has come, by a load.
+        for change in (
+            [packed("BF.ADD", "k", "a"), packed("BF.ADD", "k", "b")],
+            [packed("PEXPIRE", "k", "1")],
+            [packed("BF.LOADCHUNK", "k", "1", ask(other, "BF.ADD", "d", "x") and ask(other, "BF.SCANDUMP", "d", "0")[1])],
+        ):
+            assert ask(wire, "WATCH", "unused", "k") == "OK"
+            other.send(b"".join(change))
+            for _ in change:
+                assert not isinstance(parsed(other.answer()), Refusal)
+            time.sleep(0.01)
+            assert ask(wire, "EXISTS", "k") in (0, 1)
+            assert ask(wire, "MULTI") == "OK"
+            assert ask(wire, "EXEC") is None
+        # Who leaves watches nothing, and neither does who resets.
+        assert ask(wire, "WATCH", "k") == "OK"
+        assert ask(wire, "RESET") == "RESET"
+        assert ask(other, "BF.ADD", "k", "a") == 1
+        assert ask(wire, "MULTI") == "OK"
+        assert ask(wire, "EXEC") == []
+
+
+def test_answers_that_nobody_wants(server):
+    with server.wire() as wire:
+        wire.send(packed("CLIENT", "REPLY", "OFF") + packed("BF.ADD", "k", "a") * 3 + packed("PING"))
+        wire.send(packed("CLIENT", "REPLY", "ON"))
+        assert parsed(wire.answer()) == "OK"
+        wire.send(packed("CLIENT", "REPLY", "SKIP") + packed("BF.ADD", "k", "b") + packed("BF.ADD", "k", "b"))
+        assert parsed(wire.answer()) == 0
+        assert ask(wire, "BF.CARD", "k") == 2
+
+
+def test_what_is_counted_outlasts_the_server(folder):
+    """CF.DEL's count, and the sizes that are told, are the same after the store is closed and after the server ends."""
+    with Server(folder / "stores") as server, server.wire() as wire:
+        ask(wire, "CF.RESERVE", "c", "100")
+        ask(wire, "CF.INSERT", "c", "ITEMS", *"aabbc")
+        assert ask(wire, "CF.DEL", "c", "a") == 1
+        assert ask(wire, "CF.DEL", "c", "b") == 1
+        before = ask(wire, "CF.DEBUG", "c")
+        assert b"items:3 deletes:2" in before
+        assert ask(wire, "DEBUG", "RELOAD") == "OK"
+        assert ask(wire, "CF.DEBUG", "c") == before
+        assert ask(wire, "SAVE") == "OK"
+        assert server.stop() == 0
+    with Server(folder / "stores") as server:
+        assert server.ask("CF.DEBUG", "c") == before
+
+
+def test_an_empty_name_is_a_name(server):
+    assert server.ask("BF.ADD", "", "a") == 1
+    assert server.ask("KEYS", "*") == [b""]
+    assert (server.folder / "%.ever").exists()
+    assert server.ask("RENAME", "", "%") == "OK"
+    assert (server.folder / "%25.ever").exists()
+
+
+def test_a_browser_gets_no_answer(server):
+    with server.wire() as wire:
+        wire.send(b"BF.ADD k a\r\nPOST / HTTP/1.1\r\nBF.ADD k b\r\n")
+        assert wire.to_the_end() == b""
+    assert server.ask("BF.MEXISTS", "k", "a", "b") == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("command", "refusal"),
+    [
+        ("CLIENT TRACKING ON", "ERR this server tells nobody of changes: CLIENT TRACKING is not supported"),
+        ("CLIENT SETINFO COLOUR red", "ERR Unrecognized option 'COLOUR'"),
+        ("CONFIG SET save x", "ERR Unknown option or number of arguments for CONFIG SET - 'save'"),
+        ("CONFIG REWRITE", "ERR The server is running without a config file"),
+        ("MODULE NONSENSE", "ERR unknown subcommand 'NONSENSE'. Try MODULE HELP."),
+        ("OBJECT HELP", "ERR unknown subcommand 'HELP'. Try OBJECT HELP."),
+        ("COMMAND GETKEYS nonsense a b", "ERR Invalid command specified"),
+        ("COMMAND GETKEYS ping a", "ERR The command has no key arguments"),
+        ("COMMAND GETKEYS ttl a b", "ERR Invalid number of arguments specified for command"),
+        ("COMMAND LIST FILTERBY COLOUR red", "ERR syntax error"),
+        ("COPY a b NONSENSE", "ERR syntax error"),
+        ("MEMORY USAGE a SAMPLES -1", "ERR syntax error"),
+        ("RESTORE a -1 x", "ERR Invalid TTL value, must be >= 0"),
+        ("SHUTDOWN x", "ERR syntax error"),
+        ("CLUSTER INFO", "ERR This instance has cluster support disabled"),
+    ],
+)
+def test_what_is_refused(server, command, refusal):
+    assert server.ask(*command.split()) == refusal
+
+
+def test_a_store_is_no_value_of_redis(server):
+    server.ask("BF.ADD", "k", "a")
+    assert server.ask("DUMP", "k") == "ERR a store is no value of Redis: BF.SCANDUMP and CF.SCANDUMP move it"
+    assert server.ask("RESTORE", "k", "0", "x") == "BUSYKEY Target key name already exists."
