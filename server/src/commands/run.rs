@@ -160,7 +160,8 @@ impl Context<'_> {
     /// Tells who watches a key that it was changed: each command that writes counts if it ran, whatever it did.
     fn note_changes(&self, command: &Command, request: Request<'_>, ran: bool) {
         // It says that there is no such item, and still counts in Redis.
-        if !ran && command.name != "cf.del" {
+        let counts = ran || command.name == "cf.del";
+        if !counts || !self.server.database.watches().are_any() {
             return;
         }
         for place in command.key_places(request.len()) {

@@ -31,9 +31,14 @@ impl Watches {
         self.flags.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether any key is watched.
+    pub fn are_any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
     /// Notes a change of a key.
     pub fn note(&self, name: &Name) {
-        if self.count.load(Ordering::SeqCst) == 0 {
+        if !self.are_any() {
             return;
         }
         for flag in self.flags().get(name).into_iter().flatten() {

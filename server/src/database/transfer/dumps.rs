@@ -33,6 +33,8 @@ pub struct Dumps(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: u64,
+    /// Dumps whose store is being copied.
+    starting: usize,
     dumps: Vec<Arc<Dump>>,
 }
 
@@ -98,35 +100,12 @@ impl Dumps {
         kind: Kind,
         owner: u64,
     ) -> Result<Arc<Dump>, Refusal> {
-        let number = {
-            let mut state = self.state();
-            let is_other = |dump: &Arc<Dump>| dump.owner != owner || dump.name != *name;
-            state.dumps.retain(is_other);
-            if state.dumps.len() >= Self::MOST {
-                return Err(Refusal::of(&format!(
-                    "ERR {} dumps are under way, and no more may be",
-                    Self::MOST
-                )));
-            }
-            // Those under way are far fewer than there are numbers.
-            loop {
-                state.last = state.last % MOST_NUMBER + 1;
-                if state.dumps.iter().all(|dump| dump.number != state.last) {
-                    break state.last;
-                }
-            }
-        };
+        let number = self.state().start(name, owner)?;
         let path = folder.join(format!("{PREFIX}dump-{}-{number}", std::process::id()));
-        store.store.snapshot(&path)?;
-        let file = File::open(&path).map_err(|error| refused(&error));
-        fs::remove_file(&path).map_err(|error| refused(&error))?;
-        let file = file?;
-        let (length, crc) = summed(&file).map_err(|error| refused(&error))?;
-        if length >> PLACE_BITS > 0 {
-            return Err(Refusal::new(
-                "ERR the store is too large for a dump: take a snapshot with the command",
-            ));
-        }
+        let copied = copied(store, &path);
+        let mut state = self.state();
+        state.starting -= 1;
+        let (file, length, crc) = copied?;
         let dump = Arc::new(Dump {
             number,
             name: name.clone(),
@@ -135,7 +114,7 @@ impl Dumps {
             header: Header { kind, length, crc },
             used: Mutex::new(Instant::now()),
         });
-        self.state().dumps.push(Arc::clone(&dump));
+        state.dumps.push(Arc::clone(&dump));
         Ok(dump)
     }
 
@@ -176,6 +155,43 @@ impl Dumps {
     /// Ends those that nobody goes on with.
     pub fn end_idle(&self) {
         self.state().dumps.retain(|dump| dump.idle() < Self::IDLE);
+    }
+}
+
+impl State {
+    /// Takes a number for a dump that starts now.
+    fn start(&mut self, name: &Name, owner: u64) -> Result<u64, Refusal> {
+        self.dumps
+            .retain(|dump| dump.owner != owner || dump.name != *name);
+        if self.dumps.len() + self.starting >= Dumps::MOST {
+            return Err(Refusal::of(&format!(
+                "ERR {} dumps are under way, and no more may be",
+                Dumps::MOST
+            )));
+        }
+        self.starting += 1;
+        // Those under way are far fewer than there are numbers.
+        loop {
+            self.last = self.last % MOST_NUMBER + 1;
+            if self.dumps.iter().all(|dump| dump.number != self.last) {
+                return Ok(self.last);
+            }
+        }
+    }
+}
+
+/// Returns a copy of a store, which has no name any more, with its length and CRC.
+fn copied(store: &OpenStore, path: &Path) -> Result<(File, u64, u32), Refusal> {
+    store.store.snapshot(path)?;
+    let opened = File::open(path);
+    fs::remove_file(path).map_err(|error| refused(&error))?;
+    let file = opened.map_err(|error| refused(&error))?;
+    let (length, crc) = summed(&file).map_err(|error| refused(&error))?;
+    match length >> PLACE_BITS {
+        0 => Ok((file, length, crc)),
+        _ => Err(Refusal::new(
+            "ERR the store is too large for a dump: take a snapshot with the command",
+        )),
     }
 }
 
