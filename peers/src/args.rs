@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use everseen_benches::numbers;
 
 use crate::child::{Source, Task};
+use crate::served;
 use crate::variants::{self, Variant};
 use crate::windows;
 
@@ -108,6 +109,7 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Mode {
     Windows(windows::Args),
+    Served(Box<served::Args>),
 }
 
 impl Args {

@@ -10,6 +10,7 @@ mod outcome;
 mod report;
 mod run;
 mod sequence;
+mod served;
 mod sys;
 mod system;
 mod variants;
@@ -20,8 +21,10 @@ use clap::Parser;
 
 fn main() -> Result<()> {
     let args = args::Args::parse();
-    if let Some(args::Mode::Windows(args)) = &args.mode {
-        return windows::run(args);
+    match &args.mode {
+        Some(args::Mode::Windows(args)) => return windows::run(args),
+        Some(args::Mode::Served(args)) => return served::run(args),
+        None => {}
     }
     match args.task()? {
         Some(task) => child::work(&task),

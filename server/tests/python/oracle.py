@@ -15,7 +15,7 @@ import ast
 import pathlib
 import sys
 
-from resp import Closed, Wire, words
+from resp import Closed, Wire, packed, words
 
 
 class Step:
@@ -69,7 +69,7 @@ class Player:
 
     def wire(self, name):
         if name not in self.wires:
-            wire = self.wires[name] = Wire(self.address)
+            wire = self.wires[name] = Wire(self.address, timeout=10)
             if self.protocol == "3":
                 wire.ask("HELLO", "3")
         return self.wires[name]
@@ -82,17 +82,17 @@ class Player:
         wire = self.wire(name)
         if line.startswith("ends "):
             wire.send(words(line[5:])[0])
-            return wire.to_the_end()
-        if line.startswith("raw "):
-            wire.send(words(line[4:])[0])
-        else:
-            from resp import packed
-
-            wire.send(packed(*words(line)))
+            try:
+                return wire.to_the_end()
+            except TimeoutError:
+                return b"(stays open after) " + wire.unread
+        wire.send(words(line[4:])[0] if line.startswith("raw ") else packed(*words(line)))
         try:
             return wire.answer()
         except Closed as closed:
             return closed.args[0]
+        except TimeoutError:
+            return b"(nothing)"
 
 
 def record(address, path):

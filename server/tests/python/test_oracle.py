@@ -38,10 +38,23 @@ def row_of(rows, file, case, line):
     return None, None
 
 
+class Running:
+    """One server for all cases, and another once it has ended."""
+
+    def __init__(self, factory):
+        self.factory, self.server = factory, None
+
+    def address(self):
+        if self.server is None or self.server.process.poll() is not None:
+            self.server = Server(self.factory.mktemp("oracle"))
+        return self.server.address
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("oracle")) as server:
-        yield server
+    held = Running(tmp_path_factory)
+    yield held
+    held.server.__exit__()
 
 
 USED = set()
@@ -62,7 +75,7 @@ def same(line, expected, found):
 @pytest.mark.parametrize(("file", "case"), cases())
 def test_answers(running, file, case, protocol):
     rows, wrong = differences(), []
-    with oracle.Player(running.address, protocol) as player:
+    with oracle.Player(running.address(), protocol) as player:
         for step in case.steps:
             if step.line.startswith("#"):
                 continue

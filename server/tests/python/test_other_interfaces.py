@@ -37,14 +37,15 @@ def test_a_store_that_the_command_made_is_a_key(server):
     assert command("dedup", str(path), input=lines(["z", "w"])).stdout == b"w\n"
 
 
-def test_claims_of_a_client_are_pending_for_the_command(server):
+def test_claims_of_a_client_are_nobodys_again_for_the_command(server):
     path = server.folder / "made.ever"
     with server.wire() as wire:
-        assert parsed(wire.ask("EV.CLAIM", "made", "x")) == ["new"]
-        # `check` answers by what is committed.
-        assert command("check", str(path), input=lines("x")).stdout == b""
+        assert parsed(wire.ask("EV.CLAIM", "made", "kept", "committed")) == ["new", "new"]
         parsed(wire.ask("EV.COMMIT", "made"))
-        assert command("check", str(path), input=lines("x")).stdout == b"x\n"
+        assert parsed(wire.ask("EV.CLAIM", "made", "given back")) == ["new"]
+    # `dedup` waits for a claim to be decided: it prints what the client gave back.
+    ran = command("dedup", str(path), input=lines(["kept", "given back", "committed"]))
+    assert (ran.returncode, ran.stdout) == (0, b"given back\n"), ran.stderr
 
 
 def test_several_commands_and_clients_have_one_winner_for_each_item(server):
