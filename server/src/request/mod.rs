@@ -54,7 +54,11 @@ impl Batch {
                 Err(_) => break,
             }
         }
-        batch.data = buffer.split_to(end).freeze();
+        // Where nothing is taken the buffer stays this function's caller's alone: a shared one is copied to be read into, so
+        // that a large request would cost the square of its length.
+        if end > 0 {
+            batch.data = buffer.split_to(end).freeze();
+        }
         Ok(batch)
     }
 
