@@ -73,26 +73,39 @@ async fn converse(
             }
             continue;
         }
+        answer(server, session, stream, &batch, &mut out).await?;
+    }
+    stream.shutdown().await
+}
+
+/// Runs a batch, and sends its answers.
+async fn answer(
+    server: &Server,
+    session: &mut Session,
+    stream: &mut (impl AsyncWrite + Unpin),
+    batch: &Batch,
+    out: &mut BytesMut,
+) -> io::Result<()> {
+    let mut next = 0;
+    while next < batch.len() && !session.ends {
         let started = Instant::now();
-        let mut answers = run_batch(server, session, &batch);
-        drop(batch);
+        let (mut answers, ran) = run_batch(server, session, batch, next);
+        next += ran;
         settle(&mut answers).await;
-        server
-            .counts
-            .latency
-            .observe(started.elapsed().as_secs_f64());
+        let took = started.elapsed().as_secs_f64();
+        server.counts.latency.observe(took);
         if std::mem::take(&mut session.denials) > 0 {
             tokio::time::sleep(DENIAL).await;
         }
         for (reply, protocol) in answers.replies {
-            reply.encode(protocol, &mut out);
+            reply.encode(protocol, out);
         }
-        write(stream, &mut out).await?;
+        write(stream, out).await?;
         if out.capacity() > KEPT {
-            out = BytesMut::new();
+            *out = BytesMut::new();
         }
     }
-    stream.shutdown().await
+    Ok(())
 }
 
 /// What a client has sent and nobody has answered.
