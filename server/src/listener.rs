@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::connection;
 use crate::metrics;
 use crate::options::{Durability, Options};
-use crate::reply::Refusal;
+use crate::reply::{self, Refusal};
 use crate::server::Server;
 use crate::tls::{self, TlsError};
 use crate::users::{Users, UsersError};
@@ -75,6 +75,7 @@ pub fn serve(options: &Options) -> Result<(), ServeError> {
         _ => None,
     };
     fs::create_dir_all(&options.dir).map_err(folder)?;
+    reply::FOLDER.get_or_init(|| options.dir.clone());
     let server = Arc::new(Server::new(options, users).map_err(folder)?);
     // Each waits for the disk now and then, and what a waiting one has taken no other serves.
     let threads =
@@ -251,11 +252,16 @@ fn admit_secret(
 fn tend(server: &Arc<Server>) {
     let server = Arc::clone(server);
     tokio::task::spawn_blocking(move || {
-        if let Err(refusal) = server.database.remove_expired() {
-            eprintln!(
-                "everseen-server: removing what has expired: {}",
-                refusal.text()
-            );
+        if server.database.has_expired() {
+            // No command may be under way in what goes.
+            let order = server.order.write();
+            let _order = order.unwrap_or_else(|poison| poison.into_inner());
+            if let Err(refusal) = server.database.remove_expired() {
+                eprintln!(
+                    "everseen-server: removing what has expired: {}",
+                    refusal.text()
+                );
+            }
         }
         server.database.close_unused(None);
         if server.durability == Durability::Second {

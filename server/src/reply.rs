@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use bytes::{Bytes, BytesMut};
 use redis_protocol::resp2::types::BytesFrame as Resp2;
@@ -195,6 +197,21 @@ impl Refusal {
     }
 }
 
+/// The folder of the stores, which clients need not know.
+pub static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+impl Refusal {
+    /// Returns an error's text without the folder of its file.
+    pub fn of_error(error: &everseen::Error) -> Self {
+        let text = format!("ERR {}", Chain(error));
+        let folder = FOLDER.get().map(|folder| format!("{}/", folder.display()));
+        match folder {
+            Some(folder) => Refusal::of(&text.replace(&folder, "")),
+            None => Refusal::of(&text),
+        }
+    }
+}
+
 impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
         Reply::Error(refusal.0)
@@ -203,7 +220,10 @@ impl From<Refusal> for Reply {
 
 impl From<everseen::Error> for Refusal {
     fn from(error: everseen::Error) -> Self {
-        Refusal::of(&format!("ERR {}", Chain(&error)))
+        if matches!(error, everseen::Error::Closed) {
+            return Refusal::new("TRYAGAIN the key was removed, renamed or closed at this moment");
+        }
+        Refusal::of_error(&error)
     }
 }
 

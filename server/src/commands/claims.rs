@@ -8,7 +8,7 @@ use everseen::{ClaimOptions, ForgetBy, Verdict};
 use super::arguments::{double, integer};
 use super::{Context, ITEM_EXISTS, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, name_of};
 use crate::database::{Design, OpenStore};
-use crate::reply::{Chain, Outcome, Reply};
+use crate::reply::{Outcome, Reply};
 use crate::request::Request;
 
 fn check(store: &OpenStore) -> Result<(), Refusal> {
@@ -109,7 +109,7 @@ pub fn claim(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         Err(error) => {
             // What was claimed before the error is given back with the rest: no answer tells of it.
             context.session.drop_claimant(&name);
-            Err(Refusal::of(&format!("ERR {}", Chain(&*error.error))))
+            Err(Refusal::of_error(&error.error))
         }
     }
 }
@@ -169,7 +169,7 @@ pub fn remove(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         context.changed(&store);
         removed
     };
-    let removed = removed.map_err(|error| Refusal::of(&format!("ERR {}", Chain(&*error.error))))?;
+    let removed = removed.map_err(|error| Refusal::of_error(&error.error))?;
     Ok(Reply::Array(removed.into_iter().map(Reply::Bool).collect()))
 }
 

@@ -140,6 +140,13 @@ impl Context<'_> {
             return transaction::exec(self).unwrap_or_else(Reply::from);
         }
         let server = self.server;
+        if is_alone(found.name) {
+            let _order = server
+                .order
+                .write()
+                .unwrap_or_else(|poison| poison.into_inner());
+            return self.run(found, request);
+        }
         let _order = server
             .order
             .read()
@@ -209,6 +216,14 @@ impl Context<'_> {
         assert_eq!(replies.len(), many, "one answer for each command");
         replies
     }
+}
+
+/// Returns whether no other command may be under way: a store goes, or its file gets another name.
+fn is_alone(name: &str) -> bool {
+    matches!(
+        name,
+        "del" | "unlink" | "rename" | "renamenx" | "flushall" | "flushdb" | "debug"
+    )
 }
 
 /// Returns the answer to a command that there is not, as Redis words it.

@@ -1,6 +1,6 @@
 //! A name's store, open or closed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, Weak};
@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 use super::claimant::Claimant;
 use super::open_store::{CommitCounts, OpenStore};
 use super::refused;
+use super::removal::{self, sync_folder};
 use crate::reply::Refusal;
 
 /// A name's store. Who opens, closes, removes or renames it has it alone.
@@ -101,11 +102,12 @@ impl Entry {
     }
 
     fn close_handles(&self, state: &mut Option<Arc<OpenStore>>) -> everseen::Result<()> {
-        for claimant in self.claimants().drain(..).filter_map(|weak| weak.upgrade()) {
-            claimant.close()?;
-        }
+        let claimants: Vec<_> = self.claimants().drain(..).collect();
+        let open = claimants.iter().filter_map(Weak::upgrade);
+        let outcomes: Vec<_> = open.map(|claimant| claimant.close()).collect();
+        let given_back: everseen::Result<()> = outcomes.into_iter().collect();
         match state.take() {
-            None => Ok(()),
+            None => given_back,
             Some(store) => {
                 // A transactional store drops what isn't committed, and the server's own part is what it answered.
                 let committed = if store.is_dirty() {
@@ -114,7 +116,7 @@ impl Entry {
                     Ok(())
                 };
                 let closed = store.store.close().map(drop);
-                committed.and(closed)
+                committed.and(closed).and(given_back)
             }
         }
     }
@@ -126,14 +128,7 @@ impl Entry {
         if let Err(error) = self.close_handles(&mut state) {
             eprintln!("everseen-server: closing a store to remove it: {error}");
         }
-        match fs::remove_file(&self.path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(refused(&error)),
-        }
-        remove_side_files(&self.path).map_err(|error| refused(&error))?;
-        sync_folder(&self.path).map_err(|error| refused(&error))?;
-        Ok(true)
+        removal::remove(&self.path).map_err(|error| refused(&error))
     }
 
     /// Makes a file the store, and returns whether there was none.
@@ -152,51 +147,13 @@ impl Entry {
         let mut state = self.alone();
         self.close_handles(&mut state)?;
         let _target = to.alone();
-        if has_side_files(&self.path).map_err(|error| refused(&error))? {
+        let others = removal::side_files(&self.path).map_err(|error| refused(&error))?;
+        if !others.is_empty() {
             return Err(Refusal::new(
                 "ERR another program has the store open, so it can't be renamed",
             ));
         }
         fs::rename(&self.path, &to.path).map_err(|error| refused(&error))?;
         sync_folder(&self.path).map_err(|error| refused(&error))
-    }
-}
-
-/// Calls a function for each file that belongs to the store at `path`: logs, shared memory.
-fn for_side_files(path: &Path, mut each: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
-        return Ok(());
-    };
-    let begin = [file.as_encoded_bytes(), b"-"].concat();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(&begin) {
-            each(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-fn has_side_files(path: &Path) -> io::Result<bool> {
-    let mut found = false;
-    for_side_files(path, |_| {
-        found = true;
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-fn remove_side_files(path: &Path) -> io::Result<()> {
-    for_side_files(path, |side| match fs::remove_file(side) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome,
-    })
-}
-
-/// Makes a file's new name, or its end, durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ mod expiry;
 mod group_commit;
 mod name;
 mod open_store;
+mod removal;
 pub mod transfer;
 mod watches;
 
@@ -67,6 +68,7 @@ impl Database {
     /// Opens a folder. No store is opened yet, whatever their number.
     pub fn open(folder: &Path, limits: Limits) -> io::Result<Self> {
         transfer::remove_left(folder)?;
+        removal::finish_all(folder)?;
         Ok(Database {
             folder: folder.to_owned(),
             limits,
@@ -245,6 +247,8 @@ impl Database {
             return Ok(true);
         }
         block_in_place(|| -> Result<(), Refusal> {
+            // What a killed server left in logs moves into the file, which is all that gets the name.
+            self.get(from)?;
             self.remove(to)?;
             let target = self.entry(to);
             self.entry(from).rename(&target)?;
@@ -290,6 +294,10 @@ impl Database {
             true => self.remove_now(name).map(drop),
             false => Ok(()),
         }
+    }
+
+    pub fn has_expired(&self) -> bool {
+        !self.expiries.due().is_empty()
     }
 
     /// Removes all whose time has come.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use everseen::Store;
+use everseen::{Error, Store};
 
 use super::design::Design;
 use super::group_commit::GroupCommit;
@@ -99,6 +99,8 @@ impl OpenStore {
                 self.counts.done.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
+            // Closing made durable what was done. In a transactional store it has dropped what wasn't committed.
+            Err(Error::Closed) if !self.is_transactional => Ok(()),
             Err(error) => {
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 self.soil();
