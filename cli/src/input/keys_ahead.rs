@@ -2,6 +2,7 @@
 //! an item: in JSON and CSV, and of URLs.
 
 use std::num::NonZero;
+use std::sync::Mutex;
 use std::thread;
 
 use everseen::hash::{HashedKey, KeyHasher};
@@ -17,9 +18,17 @@ const MOST_THREADS: usize = 4;
 /// Fewer bytes are no work for a thread of their own: starting one takes some 20 µs, and reading them as JSON 60.
 const LEAST_PART: usize = 64 << 10;
 
+/// About how many bytes a thread takes at a time. Threads that share a core, or a processor with other processes, are not
+/// equally fast, and the one that reads waits for all.
+const TAKEN_AT_ONCE: usize = 32 << 10;
+
 /// Finds keys of a block, and keeps them for their turn.
 pub struct KeysAhead {
     threads: usize,
+    /// Those of the threads, which learn from records as they go.
+    extractors: Vec<Extractor>,
+    /// Whether extractors may be told of a header, and are copied for each block.
+    has_headers: bool,
     /// The key of each item that has one.
     keys: Vec<Option<HashedKey>>,
 }
@@ -33,6 +42,8 @@ impl KeysAhead {
         };
         KeysAhead {
             threads: processors.min(MOST_THREADS),
+            extractors: Vec::new(),
+            has_headers: matches!(rule.part, Part::Csv(_)),
             keys: Vec::new(),
         }
     }
@@ -44,41 +55,44 @@ impl KeysAhead {
         if parts < 2 {
             return;
         }
+        if self.has_headers {
+            self.extractors.clear();
+        }
+        if self.extractors.len() < parts {
+            self.extractors.resize(parts, extractor.clone());
+        }
         let items: Vec<_> = block.items().collect();
         self.keys.resize(items.len(), None);
-        let length = items.len().div_ceil(parts);
-        let mut parts = items.chunks(length).zip(self.keys.chunks_mut(length));
-        let own = parts.next();
+        let length = (items.len() * TAKEN_AT_ONCE).div_ceil(block.bytes()).max(1);
+        let pieces = items.chunks(length).zip(self.keys.chunks_mut(length));
+        let pieces = &Mutex::new(pieces);
+        // A thread that panics ends the command, by its scope.
+        let next = || pieces.lock().ok().and_then(|mut pieces| pieces.next());
+        let find = |extractor: &mut Extractor| {
+            while let Some((items, keys)) = next() {
+                for (item, key) in items.iter().zip(keys) {
+                    *key = extractor.key(item).ok().map(|found| hasher.key(found));
+                }
+            }
+        };
+        let Some((own, others)) = self.extractors[..parts].split_first_mut() else {
+            return;
+        };
         thread::scope(|scope| {
-            for (items, keys) in parts {
-                let extractor = extractor.clone();
-                let work = move || find(items, keys, hasher, extractor);
+            for extractor in others {
                 let thread = thread::Builder::new().name("keys".to_owned());
-                // Without that thread, its keys are found in their turn.
-                if thread.spawn_scoped(scope, work).is_err() {
+                // Without that thread, the others have more to do.
+                if thread.spawn_scoped(scope, || find(extractor)).is_err() {
                     break;
                 }
             }
-            if let Some((items, keys)) = own {
-                find(items, keys, hasher, extractor.clone());
-            }
+            find(own);
         });
     }
 
     /// Returns the key of an item of the last block, if it was found.
     pub fn key(&self, item: usize) -> Option<HashedKey> {
         self.keys.get(item).copied().flatten()
-    }
-}
-
-fn find(
-    items: &[&[u8]],
-    keys: &mut [Option<HashedKey>],
-    hasher: &KeyHasher,
-    mut extractor: Extractor,
-) {
-    for (item, key) in items.iter().zip(keys) {
-        *key = extractor.key(item).ok().map(|found| hasher.key(found));
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ const MOST_ZEROS: i64 = 5;
 /// Returns the characters of a string that is written without an escape; `None` of any other value.
 pub(super) fn plain_string(value: &[u8]) -> Option<&[u8]> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    (!inner.contains(&b'\\')).then_some(inner)
+    memchr(b'\\', inner).is_none().then_some(inner)
 }
 
 /// Appends the key of a value, which the parser has checked.

@@ -2,7 +2,8 @@
 //!
 //! # How does it work?
 //!
-//! A record is read once. What isn't asked for is checked and skipped, without a copy.
+//! A record is read once. What isn't asked for is checked and skipped, without a copy. Names and punctuation that stood in
+//! earlier records are compared and not read again (`shape.rs`).
 //!
 //! ```
 //! use everseen_keys::json::{Finder, Pointer};
@@ -38,6 +39,7 @@
 mod canonical;
 mod error;
 mod pointer;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -47,6 +49,7 @@ use std::sync::Arc;
 
 pub use error::JsonError;
 pub use pointer::{Pointer, PointerError};
+use shape::Shapes;
 use walk::Node;
 
 /// The version of the canonical form. It rises when some value becomes another key.
@@ -62,6 +65,8 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 #[derive(Debug, Clone)]
 pub struct Finder {
     root: Node,
+    /// What earlier records looked like.
+    shapes: Shapes,
     /// The pointers, for messages.
     names: Vec<Arc<str>>,
     /// Where each value lies in the record.
@@ -80,6 +85,7 @@ impl Finder {
         let root = Node::of_pointers(pointers)?;
         Ok(Finder {
             root,
+            shapes: Shapes::default(),
             names: pointers.iter().map(|each| each.text().into()).collect(),
             values: Vec::new(),
             key: Vec::new(),
@@ -123,7 +129,11 @@ impl Finder {
         let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
         self.values.clear();
         self.values.resize(self.names.len(), None);
-        walk::find(&self.root, record, &mut self.values)?;
+        if !self.shapes.find(&self.root, record, &mut self.values) {
+            self.values.fill(None);
+            walk::find(&self.root, record, &mut self.values)?;
+            self.shapes.learn(&self.root, record);
+        }
         Ok(record)
     }
 

@@ -10,7 +10,7 @@ fn pointer(path: &str) -> Pointer {
     Pointer::parse(path).expect("a path")
 }
 
-fn finder(paths: &[&str]) -> Finder {
+pub(super) fn finder(paths: &[&str]) -> Finder {
     let pointers: Vec<_> = paths.iter().map(|path| pointer(path)).collect();
     Finder::new(&pointers).expect("they go together")
 }
@@ -258,7 +258,7 @@ fn a_byte_order_mark_is_no_part_of_a_record() {
 }
 
 /// A value with few names, so that members repeat, and without what the parser rounds.
-fn value(random: &mut Rng, levels: u32) -> Value {
+pub(super) fn value(random: &mut Rng, levels: u32) -> Value {
     match random.u8(..if levels == 0 { 5 } else { 8 }) {
         0 => Value::Null,
         1 => random.bool().into(),
@@ -275,7 +275,7 @@ fn value(random: &mut Rng, levels: u32) -> Value {
     }
 }
 
-fn text(random: &mut Rng) -> String {
+pub(super) fn text(random: &mut Rng) -> String {
     const SOME: [char; 10] = ['a', 'b', '"', '\\', '/', '\n', '\0', 'é', '\u{1f600}', '~'];
     (0..random.usize(..3))
         .map(|_| SOME[random.usize(..SOME.len())])
@@ -283,7 +283,7 @@ fn text(random: &mut Rng) -> String {
 }
 
 /// Writes a value with spaces, escapes and the order of members as chance has it.
-fn written(value: &Value, random: &mut Rng, json: &mut String) {
+pub(super) fn written(value: &Value, random: &mut Rng, json: &mut String) {
     let space = |random: &mut Rng, json: &mut String| {
         json.push_str(["", "", " ", "\t\r\n "][random.usize(..4)]);
     };
@@ -322,7 +322,7 @@ fn written(value: &Value, random: &mut Rng, json: &mut String) {
     space(random, json);
 }
 
-fn quoted(text: &str, random: &mut Rng, json: &mut String) {
+pub(super) fn quoted(text: &str, random: &mut Rng, json: &mut String) {
     json.push('"');
     for character in text.chars() {
         if random.bool() || character < ' ' || "\"\\".contains(character) {

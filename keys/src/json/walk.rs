@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 use serde_json::value::RawValue;
 
 use super::error::JsonError;
@@ -40,7 +41,7 @@ impl Node {
                         other: pointers[other].text(),
                     });
                 }
-                node = node.child(name);
+                node = node.child_named(name);
             }
             if node.value.replace(number).is_some() {
                 let path = pointer.text();
@@ -56,7 +57,16 @@ impl Node {
         Ok(root)
     }
 
-    fn child(&mut self, name: &str) -> &mut Node {
+    /// Returns the number of the value here.
+    pub(super) fn value(&self) -> Option<usize> {
+        self.value
+    }
+
+    pub(super) fn child(&self, number: usize) -> &Node {
+        &self.children[number].node
+    }
+
+    fn child_named(&mut self, name: &str) -> &mut Node {
         let known = self.children.iter().position(|child| child.name == name);
         let at = known.unwrap_or(self.children.len());
         if known.is_none() {
@@ -78,7 +88,7 @@ impl Node {
     }
 
     /// Forgets the values here and behind, because a later member of the same name counts.
-    fn forget(&self, values: &mut [Option<Range<usize>>]) {
+    pub(super) fn forget(&self, values: &mut [Option<Range<usize>>]) {
         if let Some(value) = self.value {
             values[value] = None;
         }
@@ -94,14 +104,16 @@ pub(super) fn find(
     record: &[u8],
     values: &mut [Option<Range<usize>>],
 ) -> Result<(), JsonError> {
-    let mut parser = serde_json::Deserializer::from_slice(record);
     let walk = Walk {
         node: root,
         start: record.as_ptr() as usize,
         values,
     };
-    walk.deserialize(&mut parser)?;
-    Ok(parser.end()?)
+    // Known to be text, its strings are not checked one by one.
+    match str::from_utf8(record) {
+        Ok(text) => walk.through(serde_json::Deserializer::from_str(text)),
+        Err(_) => walk.through(serde_json::Deserializer::from_slice(record)),
+    }
 }
 
 struct Walk<'a> {
@@ -112,6 +124,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    fn through<'de, R: Read<'de>>(
+        self,
+        mut parser: serde_json::Deserializer<R>,
+    ) -> Result<(), JsonError> {
+        self.deserialize(&mut parser)?;
+        Ok(parser.end()?)
+    }
+
     /// Notes the place of a value, which lies in the record.
     fn note(&mut self, number: usize, value: &RawValue) {
         let text = value.get();
@@ -145,8 +165,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         let node = self.node;
-        while let Some(known) = map.next_key_seed(Known(&node.children))? {
-            let Some(child) = known else {
+        while let Some(known) = map.next_key_seed(Known(node))? {
+            let Some(child) = known.map(|child| node.child(child)) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -210,26 +230,26 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// Finds the child with the name of a member.
-struct Known<'a>(&'a [Child]);
+/// Finds the number of the child with the name of a member.
+pub(super) struct Known<'a>(pub(super) &'a Node);
 
-impl<'de, 'a> DeserializeSeed<'de> for Known<'a> {
-    type Value = Option<&'a Node>;
+impl<'de> DeserializeSeed<'de> for Known<'_> {
+    type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Self::Value, D::Error> {
         parser.deserialize_str(self)
     }
 }
 
-impl<'a> Visitor<'_> for Known<'a> {
-    type Value = Option<&'a Node>;
+impl Visitor<'_> for Known<'_> {
+    type Value = Option<usize>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("the name of a member")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        let known = self.0.iter().find(|child| child.name == name);
-        Ok(known.map(|child| &child.node))
+        let mut children = self.0.children.iter();
+        Ok(children.position(|child| child.name == name))
     }
 }
