@@ -25,9 +25,16 @@ const LONG_FUNCTIONS: [(&str, &str, &str); 2] = [
 /// Of the library and the command, as `rustfmt` lays functions out.
 fn functions_are_short(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
-    if !["src/", "cli/src/", "keys/src/", "python/src/", "capi/src/", "server/src/"]
-        .iter()
-        .any(|place| path.starts_with(place))
+    if ![
+        "src/",
+        "cli/src/",
+        "keys/src/",
+        "python/src/",
+        "capi/src/",
+        "server/src/",
+    ]
+    .iter()
+    .any(|place| path.starts_with(place))
     {
         return complaints;
     }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, Weak};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak,
+};
 use std::time::Duration;
 
 use everseen::{OpenOptions, Store};
@@ -34,10 +36,13 @@ impl Entry {
         }
     }
 
-    /// Returns the store if it is open.
+    /// Returns the store if it is open, and nobody opens or closes it right now, which may take long.
     pub fn store(&self) -> Option<Arc<OpenStore>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.clone()
+        match self.state.try_read() {
+            Ok(state) => state.clone(),
+            Err(TryLockError::Poisoned(state)) => state.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn alone(&self) -> RwLockWriteGuard<'_, Option<Arc<OpenStore>>> {
@@ -51,8 +56,9 @@ impl Entry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether the store is open, or somebody opens or closes it.
     pub fn is_open(&self) -> bool {
-        self.store().is_some()
+        !matches!(self.state.try_read().as_deref(), Ok(None))
     }
 
     /// Returns when the store was last used; `None` if it is not open, or somebody uses it now.
