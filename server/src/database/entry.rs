@@ -107,6 +107,18 @@ impl Entry {
         self.close_handles(&mut state)
     }
 
+    /// Closes a store that refuses all work, unless it was closed meanwhile.
+    pub fn close_failed(&self, failed: &Arc<OpenStore>) {
+        let mut state = self.alone();
+        if state
+            .as_ref()
+            .is_some_and(|store| Arc::ptr_eq(store, failed))
+            && let Err(error) = self.close_handles(&mut state)
+        {
+            eprintln!("everseen-server: a store had failed, and is opened again: {error}");
+        }
+    }
+
     fn close_handles(&self, state: &mut Option<Arc<OpenStore>>) -> everseen::Result<()> {
         let claimants: Vec<_> = self.claimants().drain(..).collect();
         let open = claimants.iter().filter_map(Weak::upgrade);

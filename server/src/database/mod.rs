@@ -114,9 +114,15 @@ impl Database {
     pub fn get(&self, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
         self.expire(name)?;
         let known = self.entries().get(name).cloned();
-        if let Some(store) = known.as_ref().and_then(|entry| entry.store()) {
-            store.touch(self.begun.elapsed());
-            return Ok(Some(store));
+        if let Some(entry) = &known
+            && let Some(store) = entry.store()
+        {
+            if !store.has_failed() {
+                store.touch(self.begun.elapsed());
+                return Ok(Some(store));
+            }
+            // What was acknowledged is in its logs, from which the next handle goes on.
+            block_in_place(|| entry.close_failed(&store));
         }
         if known.is_none() && !name.path(&self.folder).exists() {
             return Ok(None);

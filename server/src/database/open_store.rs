@@ -75,6 +75,11 @@ impl OpenStore {
         self.is_dirty.store(true, Ordering::Release);
     }
 
+    /// Returns whether the handle refuses all work, as it does after a write or sync that failed.
+    pub fn has_failed(&self) -> bool {
+        self.store.fullness().is_err()
+    }
+
     pub fn is_dirty(&self) -> bool {
         self.is_dirty.load(Ordering::Acquire)
     }
