@@ -13,8 +13,8 @@ import pytest
 
 FILES = ["tests/test_bloom.py", "tests/test_asyncio/test_bloom.py"]
 OURS = re.compile(r"::test_(bf|cf)_")
-# Functions that can't pass, each with its reason.
-CANNOT = {}
+# Functions that can't pass, each with what it fails of: they make other sketches besides, which the server doesn't have.
+CANNOT = {"test_bf_reserve": "unknown command 'CMS.INITBYDIM'"}
 
 
 def run(server, checkout, protocol, *arguments):
@@ -48,7 +48,11 @@ def test_theirs(server, checkout, protocol, told):
     collected = run(server, checkout, protocol, "--collect-only", *FILES)
     names = [line for line in collected.stdout.splitlines() if OURS.search(line)]
     assert len(names) >= 14, collected.stdout + collected.stderr
-    functions = [name for name in names if name.partition("[")[0].rpartition("::")[2] not in CANNOT]
-    ran = run(server, checkout, protocol, *functions)
-    told(f"redis-py, RESP{protocol}, {len(functions)} of {len(names)} chosen: {ran.stdout.strip().splitlines()[-1]}")
+    chosen = {name: name.partition("[")[0].rpartition("::")[2] for name in names}
+    ran = run(server, checkout, protocol, *(name for name, function in chosen.items() if function not in CANNOT))
+    told(f"redis-py, RESP{protocol}, of {len(names)} chosen: {ran.stdout.strip().splitlines()[-1]}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    for name, function in chosen.items():
+        if function in CANNOT:
+            ran = run(server, checkout, protocol, name)
+            assert ran.returncode == 1 and CANNOT[function] in ran.stdout, ran.stdout + ran.stderr
