@@ -41,6 +41,9 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
 }
 
+/// Of a store that was closed while a command was about to use it: its key went at that moment.
+const GONE: &str = "TRYAGAIN the key was removed, renamed or closed at this moment";
+
 impl Reply {
     pub const OK: Self = Reply::Simple(Cow::Borrowed("OK"));
 
@@ -68,6 +71,15 @@ impl Reply {
                 .map(|(name, value)| name.size() + value.size())
                 .sum(),
             _ => 0,
+        }
+    }
+
+    /// Returns whether the command met a store that was closed under it, and may be run again.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Reply::Error(text) => text == GONE,
+            Reply::Array(items) => items.last().is_some_and(Self::is_gone),
+            _ => false,
         }
     }
 
@@ -221,7 +233,7 @@ impl From<Refusal> for Reply {
 impl From<everseen::Error> for Refusal {
     fn from(error: everseen::Error) -> Self {
         if matches!(error, everseen::Error::Closed) {
-            return Refusal::new("TRYAGAIN the key was removed, renamed or closed at this moment");
+            return Refusal::new(GONE);
         }
         Refusal::of_error(&error)
     }

@@ -139,19 +139,29 @@ impl Context<'_> {
         if found.name == "exec" {
             return transaction::exec(self).unwrap_or_else(Reply::from);
         }
+        self.in_order(found, |context| context.run(found, request), Reply::is_gone)
+    }
+
+    /// Runs a command beside others, or alone if no other may be under way. One that met a store which was closed under it,
+    /// as its time had come, has done nothing: it is run again, alone.
+    fn in_order<T>(
+        &mut self,
+        command: &Command,
+        mut run: impl FnMut(&mut Self) -> T,
+        is_gone: impl Fn(&T) -> bool,
+    ) -> T {
         let server = self.server;
-        if is_alone(found.name) {
-            let _order = server
-                .order
-                .write()
-                .unwrap_or_else(|poison| poison.into_inner());
-            return self.run(found, request);
+        if !is_alone(command.name) {
+            let order = server.order.read();
+            let _order = order.unwrap_or_else(|poison| poison.into_inner());
+            let done = run(self);
+            if !is_gone(&done) {
+                return done;
+            }
         }
-        let _order = server
-            .order
-            .read()
-            .unwrap_or_else(|poison| poison.into_inner());
-        self.run(found, request)
+        let order = server.order.write();
+        let _order = order.unwrap_or_else(|poison| poison.into_inner());
+        run(self)
     }
 
     /// Runs a command, whoever holds the order.
@@ -204,12 +214,11 @@ impl Context<'_> {
         found.runs.fetch_add(runs, Ordering::Relaxed);
         let run_many = found.run_many.expect("looked at before");
         let items: Vec<&[u8]> = numbers.map(|number| batch.get(number).arg(2)).collect();
-        let server = self.server;
-        let _order = server
-            .order
-            .read()
-            .unwrap_or_else(|poison| poison.into_inner());
-        let replies = run_many(self, &name, &items);
+        let replies = self.in_order(
+            found,
+            |context| run_many(context, &name, &items),
+            |replies| replies.iter().any(Reply::is_gone),
+        );
         if found.rights == Rights::Write {
             self.server.database.watches().note(&name);
         }
