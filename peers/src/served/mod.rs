@@ -10,7 +10,6 @@ mod work;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::machine::Machine;
 use everseen_benches::scratch::Scratch;
 
@@ -91,21 +90,14 @@ fn measure(args: &Args, keys: u64, scratch: &Scratch, has_redis: bool) -> Result
         redis: has_redis.then(|| start(Kind::Redis)).transpose()?,
         keys: 0,
     };
-    let group = args.memory.map(MemoryGroup::create).transpose();
-    let group = group.map_err(anyhow::Error::msg)?;
     fill(args, keys, &mut pair)?;
     let mut print = |row: Row| report::line(keys, &row);
     tell_sizes(&pair, "filled", &mut print)?;
-    if let Some(group) = &group {
-        // From here on: what a server has read and written before counts where it was.
-        pair.everseen.restart(args, Durability::No)?;
-        group.add(pair.everseen.process())?;
+    if let Some(bytes) = args.memory {
+        pair.everseen.limit(args, bytes)?;
     }
     for &durability in args.durabilities() {
         pair.everseen.be(args, durability)?;
-        if let (Some(group), true) = (&group, durability != Durability::No) {
-            group.add(pair.everseen.process())?;
-        }
         if let Some(redis) = &mut pair.redis {
             redis.be(args, durability)?;
         }
@@ -140,22 +132,22 @@ fn fill(args: &Args, keys: u64, pair: &mut Pair) -> Result<()> {
 }
 
 fn tell_sizes(pair: &Pair, when: &str, print: &mut dyn FnMut(Row)) -> Result<()> {
-    let mut memory = Vec::new();
-    let mut disk = Vec::new();
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut figures = [const { Vec::new() }; 3];
     for server in pair.servers() {
-        memory.push(server.memory()? as f64 / f64::from(1 << 20));
-        disk.push(server.disk()? as f64 / f64::from(1 << 20));
+        let [own, mapped] = server.memory()?;
+        for (figure, bytes) in figures.iter_mut().zip([own, mapped, server.disk()?]) {
+            figure.push(mebibytes(bytes));
+        }
     }
-    print(Row::of_figures(
-        &format!("memory, {when}"),
-        Unit::Mebibytes,
-        memory,
-    ));
-    print(Row::of_figures(
-        &format!("files, {when}"),
-        Unit::Mebibytes,
-        disk,
-    ));
+    let titles = ["memory of its own", "with mapped files", "files"];
+    for (title, figure) in titles.into_iter().zip(figures) {
+        print(Row::of_figures(
+            &format!("{title}, {when}"),
+            Unit::Mebibytes,
+            figure,
+        ));
+    }
     Ok(())
 }
 

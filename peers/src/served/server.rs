@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::machine::number;
+use everseen_benches::raw::drop_from_cache;
 use redis::{Client, Connection, FromRedisValue};
 
 use super::args::{Args, Durability};
@@ -88,6 +90,8 @@ pub struct Server {
     child: Child,
     port: u16,
     durability: Durability,
+    /// What it runs in from its next start on.
+    group: Option<MemoryGroup>,
 }
 
 impl Server {
@@ -99,6 +103,7 @@ impl Server {
             child,
             port,
             durability,
+            group: None,
         };
         server.wait()?;
         Ok(server)
@@ -110,10 +115,6 @@ impl Server {
 
     pub fn port(&self) -> u16 {
         self.port
-    }
-
-    pub fn process(&self) -> u32 {
-        self.child.id()
     }
 
     fn connect(&self) -> Result<Connection> {
@@ -161,17 +162,35 @@ impl Server {
 
     /// Ends it in good order, and starts it on the same data.
     pub fn restart(&mut self, args: &Args, durability: Durability) -> Result<()> {
+        self.end()?;
+        self.start_again(args, durability)
+    }
+
+    /// Has it start again with so much memory at most, page cache included, and nothing of its files there.
+    pub fn limit(&mut self, args: &Args, bytes: u64) -> Result<()> {
+        self.group = Some(MemoryGroup::create(bytes).map_err(anyhow::Error::msg)?);
+        self.end()?;
+        for file in files(&self.folder)? {
+            drop_from_cache(&file)?;
+        }
+        self.start_again(args, self.durability)
+    }
+
+    fn end(&mut self) -> Result<()> {
         let process = self.child.id().to_string();
         let status = Command::new("kill").args(["-TERM", &process]).status()?;
         if !status.success() || !self.child.wait()?.success() {
             bail!("{} didn't end in good order", self.kind.title());
         }
-        self.start_again(args, durability)
+        Ok(())
     }
 
     pub fn start_again(&mut self, args: &Args, durability: Durability) -> Result<()> {
         (self.child, self.port) = spawn(self.kind, args, &self.folder, durability)?;
         self.durability = durability;
+        if let Some(group) = &self.group {
+            group.add(self.child.id())?;
+        }
         self.wait()
     }
 
@@ -198,29 +217,35 @@ impl Server {
         }
     }
 
-    /// Bytes of memory that are its own, and those of files that it has mapped.
-    pub fn memory(&self) -> Result<u64> {
+    /// Bytes of memory that are its own, and with those of files that it has mapped.
+    pub fn memory(&self) -> Result<[u64; 2]> {
         let status = format!("/proc/{}/status", self.child.id());
-        let kib = number(&status, "VmRSS").context("the system doesn't tell of memory")?;
-        Ok(kib << 10)
+        let kib = |name| number(&status, name).context("the system doesn't tell of memory");
+        let own = kib("RssAnon")? + kib("RssShmem")?;
+        Ok([own << 10, kib("VmRSS")? << 10])
     }
 
     /// Bytes on disk of all its files.
     pub fn disk(&self) -> Result<u64> {
-        fn below(folder: &Path) -> Result<u64> {
-            let mut sum = 0;
-            for entry in std::fs::read_dir(folder)? {
-                let entry = entry?;
-                let about = entry.metadata()?;
-                sum += match about.is_dir() {
-                    true => below(&entry.path())?,
-                    false => about.blocks() * 512,
-                };
-            }
-            Ok(sum)
+        let mut sum = 0;
+        for file in files(&self.folder)? {
+            sum += std::fs::metadata(file)?.blocks() * 512;
         }
-        below(&self.folder)
+        Ok(sum)
     }
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => found.append(&mut files(&path)?),
+            false => found.push(path),
+        }
+    }
+    Ok(found)
 }
 
 impl Drop for Server {

@@ -5,6 +5,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import zlib
 
 import pytest
 from conftest import Server
@@ -168,3 +169,56 @@ def test_nothing_is_left_of_a_connection_that_breaks_in_the_middle(server):
             pytest.fail("the server closed a connection that did nothing")
         # The last cut of 39 bytes is the whole command but for its last byte or two.
         assert present in (0, 1)
+
+
+def with_right_sums(header, body):
+    """The header of a dump whose body is another, so that only what is in the body can be wrong."""
+    made = bytearray(header[:-4])
+    made[16:24] = len(body).to_bytes(8, "little")
+    made[24:28] = zlib.crc32(body).to_bytes(4, "little")
+    return bytes(made + zlib.crc32(made).to_bytes(4, "little"))
+
+
+def test_a_loaded_store_is_no_more_trusted_than_a_file(server, seed, told):
+    """Dumps with flipped bits and right sums: refused at once, or noticed when it is used; the server goes on."""
+    draw, refused, denied = random.Random(seed), 0, 0
+    items = [str(number) for number in range(2000)]
+    with server.wire() as wire:
+        wire.ask("BF.MADD", "k", *items)
+        pieces, cursor = [], 0
+        while True:
+            cursor, piece = parsed(wire.ask("BF.SCANDUMP", "k", cursor))
+            if not cursor:
+                break
+            pieces.append(piece)
+        header, body = pieces[0], b"".join(pieces[1:])
+        assert with_right_sums(header, body) == header
+        for number in range(60):
+            damaged = bytearray(body)
+            for _ in range(draw.choice([1, 1, 3, 50])):
+                damaged[draw.randrange(min(len(body), draw.choice([4096, 16384, len(body)])))] ^= 1 << draw.randrange(8)
+            if draw.random() < 0.1:
+                del damaged[draw.randrange(len(damaged)) :]
+            key, made = f"load-{number}", with_right_sums(header, bytes(damaged))
+            answer = parsed(wire.ask("BF.LOADCHUNK", key, "1", made))
+            if answer == "OK" and damaged:
+                answer = parsed(wire.ask("BF.LOADCHUNK", key, str(1 + len(damaged)), bytes(damaged)))
+            if answer != "OK":
+                refused += 1
+                continue
+            exists = parsed(wire.ask("BF.MEXISTS", key, *items))
+            denied += isinstance(exists, list) and sum(exists) < len(items)
+            for command in (["BF.ADD", key, "x"], ["BF.INFO", key], ["BF.DEBUG", key], ["EV.INFO", key], ["BF.SCANDUMP", key, "0"], ["DEL", key]):
+                wire.ask(*command)
+        works(server, "other") if server.ask("BF.MADD", "other", *ITEMS[:100]) else None
+    told(f"seed {seed}: {refused} of 60 damaged loads were refused at once, {denied} denied items")
+    assert denied == 0
+
+
+def test_a_server_that_cant_write_its_own_files(folder):
+    """A folder without room for names of keys: errors, and no end."""
+    with Server(folder / "stores") as server:
+        assert server.ask("BF.ADD", "k", "a") == 1
+        assert isinstance(server.ask("BF.ADD", "x" * 300, "a"), Refusal)
+        assert isinstance(server.ask("RENAME", "k", "x" * 300), Refusal)
+        assert server.ask("BF.EXISTS", "k", "a") == 1

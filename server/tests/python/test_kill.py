@@ -9,11 +9,12 @@ import pathlib
 import random
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from conftest import Server
-from resp import packed, parsed
+from resp import Closed, packed, parsed
 
 KILLS = int(os.environ.get("EVERSEEN_KILLS", "4"))
 CLIENTS = 4
@@ -250,3 +251,60 @@ def test_claims_of_a_connection_that_ends_are_free(server):
             pass
         second.ask("EV.COMMIT", "k")
         assert parsed(second.ask("EV.CLAIM", "k", "a", "b", "c")) == ["seen", "new", "seen"]
+
+
+def comes_and_goes(server, seed, number, answers):
+    """Makes, renames, removes and fills keys until the server is gone; a byte for each answer."""
+    draw = random.Random(f"{seed}-{number}")
+    keys = ["a", "b", "c", "d"]
+    try:
+        with server.wire() as wire:
+            while True:
+                key, other, item = draw.choice(keys), draw.choice(keys), str(draw.randrange(1000))
+                commands = [["BF.ADD", key, item], ["BF.RESERVE", key, "0.001", "1000"], ["DEL", key], ["RENAME", key, other]]
+                commands += [["PEXPIRE", key, str(draw.choice([1, 5, 100_000]))], ["CF.ADD", key, item], ["CF.DEL", key, item], ["PERSIST", key]]
+                commands += [["EV.CLAIM", key, item], ["EV.COMMIT", key], ["BF.MADD", key, *map(str, range(50))], ["DBSIZE"]]
+                commands += [["FLUSHALL"]] if draw.random() < 0.05 else []
+                wire.ask(*draw.choice(commands))
+                os.write(answers, b".")
+    except (Closed, OSError):
+        os.close(answers)
+
+
+def test_kills_while_keys_come_and_go(folder, seed, told):
+    """Whatever a kill interrupts, at the next start each key is there or not, and either way it can be used."""
+    draw, begun = random.Random(seed), 0
+    for _ in range(3 * KILLS):
+        with Server(folder / "stores", "--max-open", str(draw.choice([2, 100]))) as server:
+            pipes = [os.pipe() for _ in range(CLIENTS)]
+            clients = [
+                threading.Thread(target=comes_and_goes, args=(server, draw.random(), number, writing))
+                for number, (_, writing) in enumerate(pipes)
+            ]
+            for client in clients:
+                client.start()
+            # Each client's answers are counted by its own pipe; the first has as many as were drawn, and all are gone.
+            for _ in range(draw.randrange(1, 150)):
+                assert os.read(pipes[0][0], 1) == b".", f"seed {seed}"
+            server.kill()
+            for client in clients:
+                client.join()
+            for reading, _ in pipes:
+                os.close(reading)
+        with Server(folder / "stores") as server, server.wire() as wire:
+            begun += 1
+            listed = parsed(wire.ask("KEYS", "*"))
+            assert len(listed) == parsed(wire.ask("DBSIZE")), f"seed {seed}"
+            for key in ["a", "b", "c", "d"]:
+                kind = parsed(wire.ask("TYPE", key))
+                assert kind in ("none", "MBbloom--", "MBbloomCF"), f"seed {seed}, {key}: {kind}"
+                assert (kind != "none") == (key.encode() in listed), f"seed {seed}"
+                command = "CF.ADD" if kind == "MBbloomCF" else "BF.ADD"
+                added = parsed(wire.ask(command, key, f"after-{begun}"))
+                assert added == 1, f"seed {seed}, {kind} {key}: {added}"
+                if draw.random() < 0.3:
+                    assert parsed(wire.ask("DEL", key)) == 1
+                    assert parsed(wire.ask("BF.ADD", key, "again")) == 1
+            strange = [entry.name for entry in server.folder.iterdir() if entry.name.split(".")[0] not in ("a", "b", "c", "d", "", "server")]
+            assert not strange, f"seed {seed}: {strange}"
+    told(f"seed {seed}: {begun} kills while keys came and went")
