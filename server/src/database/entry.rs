@@ -142,11 +142,18 @@ impl Entry {
     /// Removes the store's file, and returns whether there was one.
     pub fn remove(&self) -> Result<bool, Refusal> {
         let mut state = self.alone();
+        let was_open = state.is_some();
         // A store that can't be closed in order is removed as well: its logs go with it.
         if let Err(error) = self.close_handles(&mut state) {
             eprintln!("everseen-server: closing a store to remove it: {error}");
         }
-        removal::remove(&self.path).map_err(|error| refused(&error))
+        let is_taken = was_open && !self.path.exists();
+        let removed = removal::remove(&self.path).map_err(|error| refused(&error))?;
+        if is_taken {
+            // Somebody else has taken the file from under it: its logs go with its name.
+            removal::remove_side_files(&self.path).map_err(|error| refused(&error))?;
+        }
+        Ok(removed)
     }
 
     /// Makes a file the store, and returns whether there was none.

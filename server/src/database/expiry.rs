@@ -33,6 +33,11 @@ impl Expiries {
             let Some(name) = Name::of_file_ending(&entry.file_name(), ENDING) else {
                 continue;
             };
+            if !name.path(folder).exists() {
+                // The store went by other hands, or half by a kill: the next of its name has no date.
+                fs::remove_file(entry.path())?;
+                continue;
+            }
             match fs::read_to_string(entry.path())?.trim_end().parse() {
                 Ok(date) => drop(dates.insert(name, date)),
                 Err(_) => eprintln!(

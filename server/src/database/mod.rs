@@ -138,10 +138,14 @@ impl Database {
     pub fn get_or_create(&self, name: &Name, design: &Design) -> Result<Arc<OpenStore>, Refusal> {
         match self.get(name)? {
             Some(store) => Ok(store),
-            None => Ok(self.opened(name, |path| {
-                let options = design.create_options().open_options(self.open_options());
-                options.open_or_create(path)
-            })?),
+            None => {
+                // One that went by other hands has left its date, which is not this one's.
+                self.expiries.forget(&self.folder, name)?;
+                Ok(self.opened(name, |path| {
+                    let options = design.create_options().open_options(self.open_options());
+                    options.open_or_create(path)
+                })?)
+            }
         }
     }
 
@@ -159,6 +163,7 @@ impl Database {
         if self.get(name)?.is_some() {
             return Ok(None);
         }
+        self.expiries.forget(&self.folder, name)?;
         let created = self.opened(name, |path| {
             options.open_options(self.open_options()).create(path)
         });
@@ -234,7 +239,9 @@ impl Database {
     }
 
     fn remove_now(&self, name: &Name) -> Result<bool, Refusal> {
-        if !name.path(&self.folder).exists() {
+        let known = self.entries().contains_key(name);
+        if !known && !name.path(&self.folder).exists() {
+            self.expiries.forget(&self.folder, name)?;
             return Ok(false);
         }
         let removed = block_in_place(|| self.entry(name).remove())?;

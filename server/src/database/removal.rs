@@ -44,11 +44,17 @@ pub fn remove(store: &Path) -> io::Result<bool> {
 
 fn finish(store: &Path, note: &Path) -> io::Result<()> {
     remove_if_there(store)?;
+    remove_side_files(store)?;
+    remove_if_there(note)?;
+    sync_folder(store)
+}
+
+/// Removes the files that belong to the store at `path`.
+pub fn remove_side_files(store: &Path) -> io::Result<()> {
     for side in side_files(store)? {
         remove_if_there(&side)?;
     }
-    remove_if_there(note)?;
-    sync_folder(store)
+    Ok(())
 }
 
 /// Finishes what a server that died had begun to remove.
