@@ -26,8 +26,10 @@ use crate::sys;
 struct Pair {
     everseen: Server,
     redis: Option<Server>,
-    /// Numbers below this are in both.
-    keys: u64,
+    /// Numbers below this are in both: what was filled in, however long it took.
+    filled: u64,
+    /// Numbers from here on are in neither. Work that ended before its end left some below out.
+    fresh: u64,
 }
 
 impl Pair {
@@ -39,14 +41,14 @@ impl Pair {
 
     /// Gives the same piece of work to each, and returns how each did.
     fn round(&mut self, work: &Work, load: &Load) -> Result<Vec<load::Done>> {
-        let numbers = self.keys..self.keys + work.fresh(load);
+        let numbers = self.fresh..self.fresh + work.fresh(load);
         let mut done = Vec::new();
         for server in self.servers() {
             sys::sync();
-            let run = load::run(server.port(), work, load, numbers.clone(), self.keys);
+            let run = load::run(server.port(), work, load, numbers.clone(), self.filled);
             done.push(run.with_context(|| format!("{}, {}", server.kind().title(), work.title))?);
         }
-        self.keys = numbers.end;
+        self.fresh = numbers.end;
         Ok(done)
     }
 }
@@ -88,7 +90,8 @@ fn measure(args: &Args, keys: u64, scratch: &Scratch, has_redis: bool) -> Result
     let mut pair = Pair {
         everseen: start(Kind::Everseen)?,
         redis: has_redis.then(|| start(Kind::Redis)).transpose()?,
-        keys: 0,
+        filled: 0,
+        fresh: 0,
     };
     fill(args, keys, &mut pair)?;
     let mut print = |row: Row| report::line(keys, &row);
@@ -124,6 +127,7 @@ fn fill(args: &Args, keys: u64, pair: &mut Pair) -> Result<()> {
     }
     let (work, load) = work::filling(keys);
     let done = pair.round(work, &load)?;
+    pair.filled = pair.fresh;
     report::line(keys, &Row::of_rounds(Durability::No, work, &[done]));
     if let Some(redis) = &pair.redis {
         redis.rewrite_log()?;
@@ -153,7 +157,7 @@ fn tell_sizes(pair: &Pair, when: &str, print: &mut dyn FnMut(Row)) -> Result<()>
 
 /// Kills both, starts them again, and takes the time until the first right answer.
 fn restarts(args: &Args, pair: &mut Pair) -> Result<Row> {
-    let last = work::item(pair.keys - 1);
+    let last = work::item(pair.filled - 1);
     let mut times = Vec::new();
     let durability = args
         .durabilities()
