@@ -21,7 +21,7 @@ const KEPT: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client has to say who it is, where all must.
 const STRANGERS_TIME: Duration = Duration::from_secs(10);
-/// What a wrong password costs whoever tries it.
+/// How long the answer to a wrong password takes.
 const DENIAL: Duration = Duration::from_millis(500);
 
 /// Serves one client until it leaves, or the server ends.
@@ -108,13 +108,13 @@ async fn answer(
     Ok(())
 }
 
-/// What a client has sent and nobody has answered.
+/// What a client has sent, as far as it isn't answered.
 #[derive(Default)]
 struct Input<'s> {
     buffer: BytesMut,
     cutter: Cutter,
     /// Of a large request of which only a part has come, the memory.
-    reserved: Vec<SemaphorePermit<'s>>,
+    reserved: Option<SemaphorePermit<'s>>,
 }
 
 /// What reading brought.
@@ -134,16 +134,20 @@ impl<'s> Input<'s> {
         most: Option<Duration>,
     ) -> io::Result<Read> {
         if self.buffer.is_empty() {
-            self.reserved.clear();
+            self.reserved = None;
             if self.buffer.capacity() > KEPT {
                 self.buffer = BytesMut::new();
             }
         }
-        let reserved: usize = self.reserved.iter().map(SemaphorePermit::num_permits).sum();
+        let reserved = self.reserved.as_ref();
+        let reserved = reserved.map_or(0, SemaphorePermit::num_permits);
         let unreserved = self.buffer.len().saturating_sub(reserved << 10);
         if unreserved > KEPT {
             match server.reserve(unreserved) {
-                Some(permit) => self.reserved.push(permit),
+                Some(permit) => match &mut self.reserved {
+                    Some(reserved) => reserved.merge(permit),
+                    none => *none = Some(permit),
+                },
                 None => return Ok(Read::TooMuch),
             }
         }

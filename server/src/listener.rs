@@ -154,7 +154,7 @@ async fn run(
     server.end();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     let all = async { while clients.join_next().await.is_some() {} };
-    // Who doesn't read its answers is left.
+    // A client that doesn't read its answers is left behind.
     let _ = tokio::time::timeout(PATIENCE, all).await;
     if let Some(path) = &options.unix {
         let _ = fs::remove_file(path);
@@ -234,7 +234,7 @@ fn admit_secret(
     tls: &TlsAcceptor,
     stream: TcpStream,
 ) {
-    // Nothing can be said to one who is one too many before both speak TLS.
+    // A refusal would have to be said in TLS, and the handshake is what there is no room for.
     let Some(id) = server.admit() else {
         return;
     };
@@ -254,8 +254,7 @@ fn tend(server: &Arc<Server>) {
     tokio::task::spawn_blocking(move || {
         if server.database.has_expired() {
             // No command may be under way in what goes.
-            let order = server.order.write();
-            let _order = order.unwrap_or_else(|poison| poison.into_inner());
+            let _order = server.alone();
             if let Err(refusal) = server.database.remove_expired() {
                 eprintln!(
                     "everseen-server: removing what has expired: {}",

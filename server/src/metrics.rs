@@ -68,7 +68,7 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) -> io::Result<()>
                 .timer(TokioTimer::new())
                 .header_read_timeout(Duration::from_secs(10))
                 .keep_alive(false);
-            // Whoever asked may have left.
+            // The one that asked may have left.
             let _ = builder
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

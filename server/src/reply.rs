@@ -215,6 +215,9 @@ pub static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 impl Refusal {
     /// Returns an error's text without the folder of its file.
     pub fn of_error(error: &everseen::Error) -> Self {
+        if matches!(error, everseen::Error::Closed) {
+            return Refusal::new(GONE);
+        }
         let text = format!("ERR {}", Chain(error));
         let folder = FOLDER.get().map(|folder| format!("{}/", folder.display()));
         match folder {
@@ -232,9 +235,6 @@ impl From<Refusal> for Reply {
 
 impl From<everseen::Error> for Refusal {
     fn from(error: everseen::Error) -> Self {
-        if matches!(error, everseen::Error::Closed) {
-            return Refusal::new(GONE);
-        }
         Refusal::of_error(&error)
     }
 }

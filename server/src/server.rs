@@ -1,13 +1,13 @@
 //! What all connections share.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::database::{self, Database};
+use crate::database::{Database, Opening};
 use crate::metrics::Counts;
 use crate::options::{Durability, Options};
 use crate::request::Limits;
@@ -23,8 +23,7 @@ pub struct Server {
     pub users: Users,
     pub counts: Counts,
     pub begun: Instant,
-    /// Held to read by each command, and to write by EXEC, whose commands are alone.
-    pub order: RwLock<()>,
+    order: RwLock<()>,
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
@@ -35,14 +34,14 @@ pub struct Server {
 
 impl Server {
     pub fn new(options: &Options, users: Users) -> std::io::Result<Self> {
-        let limits = database::Limits {
+        let opening = Opening {
             open: options.max_open,
             idle: Duration::from_secs(options.idle),
             buffer: options.buffer << 20,
         };
         let bytes = |mib: u64| usize::try_from(mib << 20).unwrap_or(usize::MAX);
         Ok(Server {
-            database: Database::open(&options.dir, limits)?,
+            database: Database::open(&options.dir, opening)?,
             durability: options.durable,
             limits: Limits {
                 arguments: 1 << 20,
@@ -77,6 +76,16 @@ impl Server {
     pub fn reserve(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
         let permits = u32::try_from(bytes.div_ceil(1024)).ok()?;
         self.pending.try_acquire_many(permits).ok()
+    }
+
+    /// Lets commands run beside others, as long as the guard is held.
+    pub fn beside_others(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for all commands under way, and keeps others out, as long as the guard is held.
+    pub fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.order.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn leave(&self) {

@@ -104,7 +104,7 @@ impl Session {
                 return Ok(Some(Arc::clone(claimant)));
             }
             self.claimants.remove(name);
-            // Said once: whoever claimed something there must not take it for committed.
+            // Said once: the client must not take for committed what it claimed there.
             return Err(CLAIMS_LOST);
         }
         let claimant = database.claimant(name, self.writer())?;
@@ -119,7 +119,7 @@ impl Session {
         self.claimants.remove(name);
     }
 
-    /// Takes all handles, to be closed where waiting harms nobody.
+    /// Takes all handles, to be closed on a thread that may wait.
     pub fn take_claimants(&mut self) -> Vec<Arc<Claimant>> {
         self.claimants
             .drain()

@@ -81,7 +81,7 @@ impl Users {
     /// Returns what a user may do whose password this is.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Rights> {
         let user = self.0.as_ref()?.get(name);
-        // A name that is nobody's takes as long.
+        // An unknown name takes as long.
         let hash = user.map_or(&[0; HASH_BYTES], |user| &user.hash);
         let given: [u8; HASH_BYTES] = Sha256::digest(password).into();
         let difference = hash.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));

@@ -6,38 +6,26 @@ use everseen::{ClaimOptions, Verdict};
 
 use super::arguments::{double, integer_or, six_digits};
 use super::as_redis::BloomFilters;
-use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, check_capacity, name_of, wrong_number};
+use super::{
+    Context, NOT_FOUND, WRONG_TYPE, bools, check_capacity, existing, found, name_of, wrong_number,
+};
 use crate::database::{BloomDesign, Design, Name, OpenStore};
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
 
 const FULL: Refusal = Refusal::new("ERR non scaling filter is full");
-
-/// Returns the items' store, if there is one and it is no other kind of thing.
-pub fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
-    let Some(store) = context.server.database.get(name)? else {
-        return Ok(None);
-    };
-    check(&store)?;
-    Ok(Some(store))
-}
-
-/// Likewise, for commands that find no items in another kind of thing.
-fn with_items(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
-    match existing(context, name) {
-        Err(refusal) if refusal == WRONG_TYPE => Ok(None),
-        found => found,
-    }
-}
+const CLAIMED: Refusal = Refusal::new(
+    "TRYAGAIN another client has claimed this item and neither committed it nor given it back",
+);
 
 /// Refuses a store whose items aren't a set, or aren't whole keys.
 pub fn check(store: &OpenStore) -> Result<(), Refusal> {
     match &store.design {
-        Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => Ok(()),
-        Design::Cuckoo(_) | Design::Foreign { counts: true } => Err(WRONG_TYPE),
+        design if design.is_set() => Ok(()),
         Design::OtherKeys { rule } => Err(Refusal::of(&format!(
             "ERR the keys of this store are made by a rule of the command, which the server doesn't apply: {rule}"
         ))),
+        _ => Err(WRONG_TYPE),
     }
 }
 
@@ -92,16 +80,7 @@ pub fn reserve(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         capacity,
         expansion: growth.filter(|_| scales),
     };
-    let database = &context.server.database;
-    if let Some(store) = database.create(&name, &Design::Bloom(design))? {
-        context.changed(&store);
-        return Ok(Reply::OK);
-    }
-    match existing(context, &name)? {
-        Some(_) => Err(ITEM_EXISTS),
-        // Somebody removed it meanwhile.
-        None => Err(NOT_FOUND),
-    }
+    super::reserve(context, &name, &Design::Bloom(design), check)
 }
 
 /// Returns an expansion. One that is larger than can be told is as large as can be.
@@ -145,10 +124,6 @@ fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) ->
 }
 
 /// Inserts items. Where that fails, there are answers for those before.
-const CLAIMED: Refusal = Refusal::new(
-    "TRYAGAIN another client has claimed this item and neither committed it nor given it back",
-);
-
 fn insert_all(store: &OpenStore, items: &[&[u8]]) -> (Vec<Reply>, Result<(), Refusal>) {
     let answer = |verdict| match verdict {
         Verdict::New => Reply::Bool(true),
@@ -161,10 +136,6 @@ fn insert_all(store: &OpenStore, items: &[&[u8]]) -> (Vec<Reply>, Result<(), Ref
         Err(error) => (error.done, Err((*error.error).into())),
     };
     (verdicts.into_iter().map(answer).collect(), outcome)
-}
-
-fn bools(answers: Vec<bool>) -> Vec<Reply> {
-    answers.into_iter().map(Reply::Bool).collect()
 }
 
 /// Inserts items until the store has as many as it may. After that, those that are there are still found.
@@ -291,28 +262,19 @@ pub fn exists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 }
 
 pub fn exists_many(context: &mut Context<'_>, name: &Name, items: &[&[u8]]) -> Vec<Reply> {
-    match found(context, name, items) {
+    match found(context, name, check, items) {
         Ok(found) => bools(found),
         Err(refusal) => vec![refusal.into(); items.len()],
     }
 }
 
-fn found(context: &Context<'_>, name: &Name, items: &[&[u8]]) -> Result<Vec<bool>, Refusal> {
-    match with_items(context, name)? {
-        None => Ok(vec![false; items.len()]),
-        Some(store) => Ok(store.store.contains_batch(items)?),
-    }
-}
-
 pub fn mexists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let name = name_of(request.arg(1))?;
-    let items: Vec<&[u8]> = request.from(2).collect();
-    Ok(Reply::Array(bools(found(context, &name, &items)?)))
+    super::mexists(context, request, check)
 }
 
 pub fn card(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    match existing(context, &name)? {
+    match existing(context, &name, check)? {
         None => Ok(Reply::Integer(0)),
         Some(store) => Ok(Reply::count(store.keys()?)),
     }
@@ -324,7 +286,7 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         return Err(wrong_number("bf.info"));
     }
     let name = name_of(request.arg(1))?;
-    let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let store = existing(context, &name, check)?.ok_or(NOT_FOUND)?;
     let design = design_of(&store)?;
     let items = store.keys()?;
     let filters = BloomFilters::new(&design, items);
@@ -356,7 +318,7 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// BF.DEBUG: a line for each filter that Redis would have.
 pub fn debug(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let store = existing(context, &name, check)?.ok_or(NOT_FOUND)?;
     let items = store.keys()?;
     let filters = BloomFilters::new(&design_of(&store)?, items).filters;
     let lines = filters.iter().map(|filter| {

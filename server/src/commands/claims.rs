@@ -1,20 +1,21 @@
 //! EV.*: what Bloom commands can't say. A connection claims items, does what they ask for, and commits: without the commit,
-//! they are nobody's again.
+//! they are given back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use everseen::{ClaimOptions, ForgetBy, Verdict};
+use everseen::{ClaimOptions, ForgetBy, Store, Verdict};
 
 use super::arguments::{double, integer};
-use super::{Context, ITEM_EXISTS, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, name_of};
-use crate::database::{Design, OpenStore};
+use super::{Context, ITEM_EXISTS, NOT_FOUND, Refusal, SYNTAX, WRONG_TYPE, bools, name_of};
+use crate::database::{Claimant, Design, Name, OpenStore};
 use crate::reply::{Outcome, Reply};
 use crate::request::Request;
 
 fn check(store: &OpenStore) -> Result<(), Refusal> {
-    match &store.design {
-        Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => Ok(()),
-        _ => Err(WRONG_TYPE),
+    match store.design.is_set() {
+        true => Ok(()),
+        false => Err(WRONG_TYPE),
     }
 }
 
@@ -79,24 +80,40 @@ fn seconds_of(argument: &[u8]) -> Result<Duration, Refusal> {
     }
 }
 
+/// Works in the connection's own handle of a store, which commits what it did, or, where nothing waits for a commit, in the
+/// handle of all.
+fn in_own_handle<T>(
+    context: &mut Context<'_>,
+    name: &Name,
+    store: &Arc<OpenStore>,
+    work: impl FnOnce(&Store) -> T,
+) -> Result<T, Refusal> {
+    if store.is_transactional {
+        let claimant = own_handle(context, name)?;
+        return Ok(work(&claimant.store));
+    }
+    let done = work(&store.store);
+    context.changed(store);
+    Ok(done)
+}
+
+fn own_handle(context: &mut Context<'_>, name: &Name) -> Result<Arc<Claimant>, Refusal> {
+    let claimant = context.session.claimant(&context.server.database, name)?;
+    claimant.ok_or(NOT_FOUND)
+}
+
 /// EV.CLAIM key item …
 pub fn claim(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     let items: Vec<&[u8]> = request.from(2).collect();
-    let database = &context.server.database;
-    let store = database.get_or_create(&name, &Design::Claims)?;
+    let store = context
+        .server
+        .database
+        .get_or_create(&name, &Design::Claims)?;
     check(&store)?;
-    let claimed = if store.is_transactional {
-        let claimant = context
-            .session
-            .claimant(database, &name)?
-            .ok_or(NOT_FOUND)?;
-        claimant.store.claim_batch(&items, ClaimOptions::new())
-    } else {
-        let claimed = store.store.claim_batch(&items, ClaimOptions::new());
-        context.changed(&store);
-        claimed
-    };
+    let claimed = in_own_handle(context, &name, &store, |handle| {
+        handle.claim_batch(&items, ClaimOptions::new())
+    })?;
     match claimed {
         Ok(verdicts) => {
             let words = verdicts.into_iter().map(|verdict| match verdict {
@@ -122,11 +139,7 @@ pub fn commit(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         4 if request.is_word(2, "TAG") => request.arg(3),
         _ => return Err(SYNTAX),
     };
-    let database = &context.server.database;
-    let claimant = context
-        .session
-        .claimant(database, &name)?
-        .ok_or(NOT_FOUND)?;
+    let claimant = own_handle(context, &name)?;
     let committed = tokio::task::block_in_place(|| claimant.store.commit_with(tag));
     Ok(Reply::count(committed?))
 }
@@ -153,24 +166,13 @@ pub fn last(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 pub fn remove(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     let items: Vec<&[u8]> = request.from(2).collect();
-    let database = &context.server.database;
-    let Some(store) = database.get(&name)? else {
+    let Some(store) = context.server.database.get(&name)? else {
         return Ok(Reply::Array(vec![Reply::Bool(false); items.len()]));
     };
     check(&store)?;
-    let removed = if store.is_transactional {
-        let claimant = context
-            .session
-            .claimant(database, &name)?
-            .ok_or(NOT_FOUND)?;
-        claimant.store.remove_batch(&items)
-    } else {
-        let removed = store.store.remove_batch(&items);
-        context.changed(&store);
-        removed
-    };
+    let removed = in_own_handle(context, &name, &store, |handle| handle.remove_batch(&items))?;
     let removed = removed.map_err(|error| Refusal::of_error(&error.error))?;
-    Ok(Reply::Array(removed.into_iter().map(Reply::Bool).collect()))
+    Ok(Reply::Array(bools(removed)))
 }
 
 /// EV.INFO key
@@ -178,7 +180,7 @@ pub fn info(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     let store = context.server.database.get(&name)?.ok_or(NOT_FOUND)?;
     let stats = store.store.stats()?;
-    let seconds = |window: std::time::Duration| Reply::count(window.as_secs());
+    let seconds = |window: Duration| Reply::count(window.as_secs());
     let fields = [
         ("kind", Reply::simple(stats.kind.name())),
         ("keys", Reply::count(store.keys()?)),

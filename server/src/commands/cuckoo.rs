@@ -9,7 +9,10 @@ use std::sync::atomic::Ordering;
 
 use super::arguments::{integer, integer_or};
 use super::as_redis::CuckooFilters;
-use super::{Context, ITEM_EXISTS, NOT_FOUND, WRONG_TYPE, check_capacity, name_of, wrong_number};
+use super::{
+    Context, NOT_FOUND, WRONG_TYPE, check_capacity, existing, found, name_of, with_items,
+    wrong_number,
+};
 use crate::database::{CuckooDesign, Design, Name, OpenStore};
 use crate::reply::{Outcome, Protocol, Refusal, Reply};
 use crate::request::Request;
@@ -82,25 +85,9 @@ fn remove_one(store: &OpenStore, item: &[u8]) -> everseen::Result<bool> {
 
 /// Refuses a store whose items aren't counted.
 pub fn check(store: &OpenStore) -> Result<(), Refusal> {
-    match &store.design {
-        Design::Cuckoo(_) | Design::Foreign { counts: true } => Ok(()),
-        _ => Err(WRONG_TYPE),
-    }
-}
-
-pub fn existing(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
-    let Some(store) = context.server.database.get(name)? else {
-        return Ok(None);
-    };
-    check(&store)?;
-    Ok(Some(store))
-}
-
-/// Returns the items' store, if there is one; for commands that find no items in another kind of thing.
-fn with_items(context: &Context<'_>, name: &Name) -> Result<Option<Arc<OpenStore>>, Refusal> {
-    match existing(context, name) {
-        Err(refusal) if refusal == WRONG_TYPE => Ok(None),
-        found => found,
+    match store.design.is_counted() {
+        true => Ok(()),
+        false => Err(WRONG_TYPE),
     }
 }
 
@@ -130,16 +117,7 @@ pub fn reserve(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         capacity: capacity_of(capacity, design.bucket)?,
         ..design
     };
-    let database = &context.server.database;
-    if let Some(store) = database.create(&name, &Design::Cuckoo(design))? {
-        context.changed(&store);
-        return Ok(Reply::OK);
-    }
-    match existing(context, &name)? {
-        Some(_) => Err(ITEM_EXISTS),
-        // Somebody removed it meanwhile.
-        None => Err(NOT_FOUND),
-    }
+    super::reserve(context, &name, &Design::Cuckoo(design), check)
 }
 
 /// Returns the number behind a word, if the word is among the options.
@@ -204,7 +182,7 @@ fn add_each<'i>(
     only_absent: bool,
     mut each: impl FnMut(Added),
 ) -> Result<(), Refusal> {
-    // Nobody else adds between the look and the insert.
+    // Nothing is added between the look and the insert.
     let _alone = store.alone();
     let limit = match &store.design {
         Design::Cuckoo(design) => CuckooFilters::limit(design),
@@ -285,7 +263,7 @@ fn insert_items(
     }
     let store = match creates {
         true => store_to_add(context, &name, design)?,
-        false => existing(context, &name)?.ok_or(NOT_FOUND)?,
+        false => existing(context, &name, check)?.ok_or(NOT_FOUND)?,
     };
     // Of the third version's answers, those of CF.INSERT are true or false, and a full filter is false.
     let is_bool = !only_absent && context.session.protocol == Protocol::Resp3;
@@ -314,26 +292,17 @@ pub fn insertnx(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 
 pub fn exists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let found = match with_items(context, &name)? {
-        None => false,
-        Some(store) => store.store.contains(request.arg(2))?,
-    };
-    Ok(Reply::Bool(found))
+    let found = found(context, &name, check, &[request.arg(2)])?;
+    Ok(Reply::Bool(found[0]))
 }
 
 pub fn mexists(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
-    let name = name_of(request.arg(1))?;
-    let items: Vec<&[u8]> = request.from(2).collect();
-    let found = match with_items(context, &name)? {
-        None => vec![false; items.len()],
-        Some(store) => store.store.contains_batch(&items)?,
-    };
-    Ok(Reply::Array(found.into_iter().map(Reply::Bool).collect()))
+    super::mexists(context, request, check)
 }
 
 pub fn del(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let store = with_items(context, &name)?.ok_or(Refusal::new("Not found"))?;
+    let store = with_items(context, &name, check)?.ok_or(Refusal::new("Not found"))?;
     let _alone = store.alone();
     let removed = remove_one(&store, request.arg(2))?;
     if removed {
@@ -345,7 +314,7 @@ pub fn del(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 
 pub fn count_of(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    match with_items(context, &name)? {
+    match with_items(context, &name, check)? {
         None => Ok(Reply::Integer(0)),
         Some(store) => Ok(Reply::count(count(&store, request.arg(2))?)),
     }
@@ -354,7 +323,7 @@ pub fn count_of(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
 /// Nothing to do: the library merges by itself.
 pub fn compact(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    with_items(context, &name)?.ok_or(Refusal::new("Cuckoo filter was not found"))?;
+    with_items(context, &name, check)?.ok_or(Refusal::new("Cuckoo filter was not found"))?;
     Ok(Reply::OK)
 }
 
@@ -368,7 +337,7 @@ struct Told {
 
 fn told(context: &Context<'_>, request: Request<'_>) -> Result<Told, Refusal> {
     let name = name_of(request.arg(1))?;
-    let store = existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let store = existing(context, &name, check)?.ok_or(NOT_FOUND)?;
     let design = match store.design {
         Design::Cuckoo(design) => design,
         _ => CuckooDesign::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::block_in_place;
 
 use super::arguments::{integer, integer_or};
-use super::{Context, ITEM_EXISTS, NOT_FOUND, bloom, cuckoo, name_of};
+use super::{Context, ITEM_EXISTS, NOT_FOUND, bloom, cuckoo, existing, name_of};
 use crate::database::transfer::{Header, Kind, LoadError, Loaded};
 use crate::database::{Name, OpenStore};
 use crate::reply::{Outcome, Refusal, Reply};
@@ -19,7 +19,7 @@ const AROUND: usize = 4 << 10;
 /// BF.SCANDUMP key cursor
 pub fn bloom_scandump(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
-    let store = bloom::existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let store = existing(context, &name, bloom::check)?.ok_or(NOT_FOUND)?;
     let cursor = integer_or(request.arg(2), "Second argument must be numeric")?;
     match u64::try_from(cursor) {
         Ok(cursor) => scandump(context, &name, &store, cursor, Kind::Bloom),
@@ -32,7 +32,7 @@ pub fn cuckoo_scandump(context: &mut Context<'_>, request: Request<'_>) -> Outco
     let cursor = integer(request.arg(2)).and_then(|cursor| u64::try_from(cursor).ok());
     let cursor = cursor.ok_or(Refusal::new("Invalid position"))?;
     let name = name_of(request.arg(1))?;
-    let store = cuckoo::existing(context, &name)?.ok_or(NOT_FOUND)?;
+    let store = existing(context, &name, cuckoo::check)?.ok_or(NOT_FOUND)?;
     // Redis has nothing to tell of one without items, and loses what it was reserved for.
     match store.keys()? {
         0 => Ok(end(Kind::Cuckoo)),
@@ -91,7 +91,7 @@ pub fn bloom_loadchunk(context: &mut Context<'_>, request: Request<'_>) -> Outco
     let cursor = integer_or(request.arg(2), "ERR Second argument must be numeric")?;
     let name = name_of(request.arg(1))?;
     let piece = request.arg(3);
-    if bloom::existing(context, &name)?.is_some() {
+    if existing(context, &name, bloom::check)?.is_some() {
         // Only a whole load makes a key: one that is there takes no pieces.
         let is_before_all = u64::try_from(cursor).map_or(true, |end| end < piece.len() as u64);
         return Err(match is_before_all || cursor == 0 {
@@ -125,7 +125,7 @@ pub fn cuckoo_loadchunk(context: &mut Context<'_>, request: Request<'_>) -> Outc
     let cursor = integer(request.arg(2)).filter(|&cursor| cursor != 0);
     let cursor = cursor.ok_or(Refusal::new("Invalid position"))?;
     let name = name_of(request.arg(1))?;
-    let is_there = cuckoo::existing(context, &name)?.is_some();
+    let is_there = existing(context, &name, cuckoo::check)?.is_some();
     let piece = request.arg(3);
     let loaded = match cursor {
         _ if is_there => return Err(if cursor == 1 { ITEM_EXISTS } else { NOT_LOADED }),

@@ -3,7 +3,7 @@
 use super::arguments::{integer, integer_or};
 use super::glob::glob_matches;
 use super::{Context, NOT_AN_INTEGER, SYNTAX, check_subcommand, name_of, unknown_subcommand};
-use crate::database::{Design, Name, now};
+use crate::database::{Name, now};
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::request::Request;
 
@@ -93,9 +93,9 @@ fn type_name(context: &Context<'_>, name: &Name) -> Result<&'static str, Refusal
     let Some(store) = context.server.database.get(name)? else {
         return Ok("none");
     };
-    Ok(match store.design {
-        Design::Cuckoo(_) | Design::Foreign { counts: true } => "MBbloomCF",
-        _ => "MBbloom--",
+    Ok(match store.design.is_counted() {
+        true => "MBbloomCF",
+        false => "MBbloom--",
     })
 }
 
@@ -247,7 +247,7 @@ impl ExpireOptions {
 
     /// Returns whether a date is set where there is one, or none, before.
     fn apply(&self, before: Option<u64>, at: u64) -> bool {
-        // A key without a date stays for ever, which is later than any.
+        // A key without a date stays always, which is later than any date.
         let is_kept = self.nx && before.is_some()
             || self.xx && before.is_none()
             || self.gt && before.is_none_or(|before| at <= before)

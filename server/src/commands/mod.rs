@@ -83,7 +83,7 @@ impl Command {
 /// What it takes to run a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rights {
-    /// Anybody who is connected.
+    /// Every connection, known or not.
     Connection,
     Read,
     Write,
@@ -111,24 +111,84 @@ impl Context<'_> {
     /// Notes that the command changed a store: its answer waits for a commit where that is asked.
     pub fn changed(&mut self, store: &Arc<OpenStore>) {
         store.soil();
-        // What isn't committed counts for nobody in a transactional store.
+        // In a transactional store nothing counts before its commit.
         if self.server.durability != Durability::Always && !store.is_transactional {
             return;
         }
-        let known = self.unsettled.iter_mut();
-        let places = match known
-            .into_iter()
-            .find(|(other, _)| Arc::ptr_eq(other, store))
-        {
-            Some((_, places)) => places,
+        let is_it = |(other, _): &&mut (Arc<OpenStore>, _)| Arc::ptr_eq(other, store);
+        match self.unsettled.iter_mut().find(is_it) {
+            Some((_, places)) => places.extend(self.places.clone()),
             None => {
-                self.unsettled.push((Arc::clone(store), Vec::new()));
-                let (_, places) = self.unsettled.last_mut().expect("one was added");
-                places
+                let places = self.places.clone().collect();
+                self.unsettled.push((Arc::clone(store), places));
             }
-        };
-        places.extend(self.places.clone());
+        }
     }
+}
+
+/// Refuses a store whose items are of another kind than a command's.
+type Check = fn(&OpenStore) -> Result<(), Refusal>;
+
+/// Returns the store of a name, if there is one. A check refuses others than a command is for.
+fn existing(
+    context: &Context<'_>,
+    name: &Name,
+    check: Check,
+) -> Result<Option<Arc<OpenStore>>, Refusal> {
+    let store = context.server.database.get(name)?;
+    if let Some(store) = &store {
+        check(store)?;
+    }
+    Ok(store)
+}
+
+/// Likewise, for commands that find no items in another kind of thing.
+fn with_items(
+    context: &Context<'_>,
+    name: &Name,
+    check: Check,
+) -> Result<Option<Arc<OpenStore>>, Refusal> {
+    match existing(context, name, check) {
+        Err(refusal) if refusal == WRONG_TYPE => Ok(None),
+        found => found,
+    }
+}
+
+/// Returns for each item whether it is there.
+fn found(
+    context: &Context<'_>,
+    name: &Name,
+    check: Check,
+    items: &[&[u8]],
+) -> Result<Vec<bool>, Refusal> {
+    match with_items(context, name, check)? {
+        None => Ok(vec![false; items.len()]),
+        Some(store) => Ok(store.store.contains_batch(items)?),
+    }
+}
+
+/// BF.MEXISTS and CF.MEXISTS.
+fn mexists(context: &Context<'_>, request: Request<'_>, check: Check) -> Outcome {
+    let name = name_of(request.arg(1))?;
+    let items: Vec<&[u8]> = request.from(2).collect();
+    Ok(Reply::Array(bools(found(context, &name, check, &items)?)))
+}
+
+/// Makes the store of a name, which must not be there.
+fn reserve(context: &mut Context<'_>, name: &Name, design: &Design, check: Check) -> Outcome {
+    if let Some(store) = context.server.database.create(name, design)? {
+        context.changed(&store);
+        return Ok(Reply::OK);
+    }
+    match existing(context, name, check)? {
+        Some(_) => Err(ITEM_EXISTS),
+        // Another program removed it meanwhile.
+        None => Err(NOT_FOUND),
+    }
+}
+
+fn bools(answers: Vec<bool>) -> Vec<Reply> {
+    answers.into_iter().map(Reply::Bool).collect()
 }
 
 /// Returns the name in an argument.

@@ -137,7 +137,8 @@ impl Context<'_> {
             return Reply::simple("QUEUED");
         }
         if found.name == "exec" {
-            return transaction::exec(self).unwrap_or_else(Reply::from);
+            // It runs the others alone, and would wait for itself.
+            return self.run(found, request);
         }
         self.in_order(found, |context| context.run(found, request), Reply::is_gone)
     }
@@ -152,19 +153,17 @@ impl Context<'_> {
     ) -> T {
         let server = self.server;
         if !is_alone(command.name) {
-            let order = server.order.read();
-            let _order = order.unwrap_or_else(|poison| poison.into_inner());
+            let _order = server.beside_others();
             let done = run(self);
             if !is_gone(&done) {
                 return done;
             }
         }
-        let order = server.order.write();
-        let _order = order.unwrap_or_else(|poison| poison.into_inner());
+        let _order = server.alone();
         run(self)
     }
 
-    /// Runs a command, whoever holds the order.
+    /// Runs a command. The caller sees to it that those run alone which must.
     pub fn run(&mut self, command: &Command, request: Request<'_>) -> Reply {
         command.runs.fetch_add(1, Ordering::Relaxed);
         let outcome = (command.run)(self, request);

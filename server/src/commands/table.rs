@@ -91,7 +91,7 @@ pub static COMMANDS: [Command; 85] = [
     row("discard", 1, Connection, NONE, transaction::discard),
     row("dump", 2, Read, FIRST, serialized::dump),
     row("echo", 2, Connection, NONE, client::echo),
-    row("exec", 1, Connection, NONE, transaction::exec_in_table),
+    row("exec", 1, Connection, NONE, transaction::exec),
     row("exists", -2, Read, ALL, keys::exists),
     row("expire", -3, Write, FIRST, keys::expire),
     row("expireat", -3, Write, FIRST, keys::expire),

@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD: commands that nobody else's come between. WATCH: only if nobody's came before.
+//! MULTI, EXEC, DISCARD: commands between which no others run. WATCH: only if no others ran before.
 
 use super::{Context, Outcome, Refusal, Reply, name_of};
 use crate::database::Watch;
@@ -71,13 +71,8 @@ pub fn unwatch(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Stands in the table; `exec` is called by whoever holds no order.
-pub fn exec_in_table(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
-    exec(context)
-}
-
 /// Runs what MULTI gathered, alone.
-pub fn exec(context: &mut Context<'_>) -> Outcome {
+pub fn exec(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     let Some((transaction, watch)) = end(context) else {
         return Err(Refusal::new("ERR EXEC without MULTI"));
     };
@@ -87,11 +82,8 @@ pub fn exec(context: &mut Context<'_>) -> Outcome {
         ));
     }
     let server = context.server;
-    let _order = server
-        .order
-        .write()
-        .unwrap_or_else(|poison| poison.into_inner());
-    // Nobody changes anything from here on.
+    // From here on nothing else changes.
+    let _order = server.alone();
     if watch.is_some_and(|watch| watch.is_changed()) {
         return Ok(Reply::NullArray);
     }

@@ -24,7 +24,7 @@ impl Claimant {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    /// Closes the handle, whoever has it. Its claims are given back.
+    /// Closes the handle under the connection that has it. Its claims are given back.
     pub fn close(&self) -> everseen::Result<()> {
         self.is_gone.store(true, Ordering::Release);
         self.store.close().map(drop)

@@ -72,6 +72,19 @@ impl Design {
     /// The most items that a store takes.
     pub const MOST_ITEMS: u64 = 1 << 36;
 
+    /// Returns whether a store's items are a set: BF.* and EV.* are for them.
+    pub fn is_set(&self) -> bool {
+        matches!(
+            self,
+            Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false }
+        )
+    }
+
+    /// Returns whether a store's items are counted: CF.* are for them.
+    pub fn is_counted(&self) -> bool {
+        matches!(self, Design::Cuckoo(_) | Design::Foreign { counts: true })
+    }
+
     /// Returns how a store is made. All of them grow, whatever capacity was told.
     pub fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new().kind(Kind::Fingerprint);

@@ -36,7 +36,7 @@ impl Entry {
         }
     }
 
-    /// Returns the store if it is open, and nobody opens or closes it right now, which may take long.
+    /// Returns the store if it is open, and is neither being opened nor closed, which may take long.
     pub fn store(&self) -> Option<Arc<OpenStore>> {
         match self.state.try_read() {
             Ok(state) => state.clone(),

@@ -36,14 +36,14 @@ impl OpenStore {
 }
 
 impl GroupCommit {
-    /// Adds a waiter, and returns whether nobody commits yet.
+    /// Adds a waiter, and returns whether the caller has to commit.
     fn add(&self, waiter: Waiter) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiters.push(waiter);
         !std::mem::replace(&mut state.is_running, true)
     }
 
-    /// Commits until nobody waits any more.
+    /// Commits until no one waits any more.
     fn run(&self, store: &OpenStore) {
         loop {
             let waiters = {
@@ -57,7 +57,7 @@ impl GroupCommit {
             // What they did returned before they asked.
             let outcome = store.commit();
             for waiter in waiters {
-                // Whoever left needs no answer.
+                // A connection that left needs no answer.
                 let _ = waiter.send(outcome.clone());
             }
         }

@@ -1,6 +1,6 @@
 //! The stores of a folder, by the names that clients give them.
 //!
-//! A store is opened when a command first names it. It is closed when nobody has used it for a while, or when more are open
+//! A store is opened when a command first names it. It is closed when it was out of use for a while, or when more are open
 //! than may be; the commands of another program may use it at the same time.
 
 mod claimant;
@@ -40,7 +40,7 @@ pub use self::watches::{Watch, Watches};
 
 /// How a folder's stores are opened.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct Opening {
     /// Stores open at once. Those in use are never closed for this.
     pub open: usize,
     /// How long a store stays open without use.
@@ -53,7 +53,7 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Database {
     folder: PathBuf,
-    limits: Limits,
+    opening: Opening,
     entries: Mutex<HashMap<Name, Arc<Entry>>>,
     expiries: Expiries,
     watches: Arc<Watches>,
@@ -66,12 +66,12 @@ pub struct Database {
 
 impl Database {
     /// Opens a folder. No store is opened yet, whatever their number.
-    pub fn open(folder: &Path, limits: Limits) -> io::Result<Self> {
+    pub fn open(folder: &Path, opening: Opening) -> io::Result<Self> {
         transfer::remove_left(folder)?;
         removal::finish_all(folder)?;
         Ok(Database {
             folder: folder.to_owned(),
-            limits,
+            opening,
             entries: Mutex::default(),
             expiries: Expiries::load(folder)?,
             watches: Arc::default(),
@@ -107,7 +107,7 @@ impl Database {
     pub fn open_options(&self) -> OpenOptions {
         OpenOptions::new()
             .writer(OpenStore::WRITER)
-            .buffer_between(OpenOptions::LEAST_BUFFER, self.limits.buffer)
+            .buffer_between(OpenOptions::LEAST_BUFFER, self.opening.buffer)
     }
 
     /// Returns the store of a name, open; `None` if there is none.
@@ -124,7 +124,7 @@ impl Database {
             // What was acknowledged is in its logs, from which the next handle goes on.
             block_in_place(|| entry.close_failed(&store));
         }
-        if known.is_none() && !name.path(&self.folder).exists() {
+        if known.is_none() && !name_exists(&self.folder, name) {
             return Ok(None);
         }
         let opened = self.opened(name, |path| self.open_options().open(path));
@@ -183,7 +183,7 @@ impl Database {
             let store = self.entry(name).open(open)?;
             store.touch(self.begun.elapsed());
             self.opened.fetch_add(1, Ordering::Relaxed);
-            self.close_unused(Some(self.limits.open));
+            self.close_unused(Some(self.opening.open));
             Ok(store)
         })
     }
@@ -200,7 +200,7 @@ impl Database {
         }
     }
 
-    /// Closes what nobody uses: what is idle for too long, or, of more stores than may be open, those longest out of use.
+    /// Closes stores that are out of use for too long, and, of more than may be open, those longest out of use.
     pub fn close_unused(&self, most: Option<usize>) {
         self.dumps.end_idle();
         self.loads.end_idle();
@@ -210,14 +210,14 @@ impl Database {
             let mut entries = self.entries();
             let mut open: Vec<_> = entries
                 .iter()
-                // Whoever has an entry may be about to open it.
+                // A thread that has an entry may be about to open it.
                 .filter(|(_, entry)| Arc::strong_count(entry) == 1)
                 .filter_map(|(name, entry)| Some((entry.unused_since()?, name.clone())))
                 .collect();
             open.sort();
             let too_many = most.map_or(0, |most| entries.len().saturating_sub(most));
             for (place, (since, name)) in open.into_iter().enumerate() {
-                if place < too_many || now.saturating_sub(since) > self.limits.idle {
+                if place < too_many || now.saturating_sub(since) > self.opening.idle {
                     unused.extend(entries.remove(&name));
                 }
             }
@@ -232,7 +232,7 @@ impl Database {
         }
     }
 
-    /// Removes the store of a name, and returns whether there was one. Whoever claims keys in it loses the claims.
+    /// Removes the store of a name, and returns whether there was one. What clients claim in it is lost to them.
     pub fn remove(&self, name: &Name) -> Result<bool, Refusal> {
         self.expire(name)?;
         self.remove_now(name)
@@ -240,7 +240,7 @@ impl Database {
 
     fn remove_now(&self, name: &Name) -> Result<bool, Refusal> {
         let known = self.entries().contains_key(name);
-        if !known && !name.path(&self.folder).exists() {
+        if !known && !name_exists(&self.folder, name) {
             self.expiries.forget(&self.folder, name)?;
             return Ok(false);
         }
@@ -318,8 +318,6 @@ impl Database {
         let mut removed = 0;
         for name in self.expiries.due() {
             removed += u64::from(self.remove_now(&name)?);
-            // A store that another program removed leaves its date.
-            self.expiries.forget(&self.folder, &name)?;
         }
         Ok(removed)
     }

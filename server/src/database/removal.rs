@@ -1,7 +1,7 @@
 //! Removing a store, which is several files: all of them go, even if the server dies in between.
 //!
 //! A log that outlives its store would keep its name from any other store. So what is about to be removed is noted in a file
-//! beside it first, and whoever finds that note finishes the work.
+//! beside it first, and a server that finds that note finishes the work.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -84,7 +84,7 @@ pub fn end_of_piece(cursor: i64) -> Option<u64> {
 impl Dumps {
     /// Dumps at once. Each takes as much of the disk as its store, where the file system can't share it.
     const MOST: usize = 16;
-    /// How long one stays that nobody goes on with.
+    /// How long one stays without another call.
     const IDLE: Duration = Duration::from_secs(300);
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -152,7 +152,7 @@ impl Dumps {
         self.state().dumps.retain(|other| !Arc::ptr_eq(other, dump));
     }
 
-    /// Ends those that nobody goes on with.
+    /// Ends those that were left.
     pub fn end_idle(&self) {
         self.state().dumps.retain(|dump| dump.idle() < Self::IDLE);
     }

@@ -26,7 +26,7 @@ impl Header {
     const MAGIC: [u8; 8] = *b"EVERDUMP";
     const VERSION: u8 = 1;
     const CHECKED: usize = Self::BYTES - 4;
-    /// For whoever looks at one.
+    /// For a person who looks at one.
     const NOTE: [u8; 96] =
         *b"The first piece of a store that everseen-server dumped. Its LOADCHUNK loads it, Redis' does not.";
 

@@ -57,7 +57,7 @@ pub struct Loads(Mutex<HashMap<Name, Shared>>);
 
 impl Loads {
     const MOST: usize = 16;
-    /// How long one stays that nobody goes on with.
+    /// How long one stays without another piece.
     const IDLE: Duration = Duration::from_secs(300);
 
     fn loads(&self) -> MutexGuard<'_, HashMap<Name, Shared>> {
@@ -76,7 +76,7 @@ impl Loads {
             return Err(LoadError::TooMany);
         }
         let file = builder.tempfile_in(folder).map_err(LoadError::Io)?;
-        // Another server on this folder removes those that nobody has.
+        // Another server on this folder removes those without a lock.
         file.as_file().lock().map_err(LoadError::Io)?;
         let load = Load {
             file,
@@ -124,7 +124,7 @@ impl Loads {
         load.finish().map(Loaded::Whole)
     }
 
-    /// Gives up those that nobody goes on with.
+    /// Gives up those that were left.
     pub fn end_idle(&self) {
         self.loads().retain(|_, shared| match shared.try_lock() {
             Ok(load) => load
@@ -160,17 +160,17 @@ impl Load {
             return Err(LoadError::Damaged);
         }
         self.file.as_file().sync_all().map_err(LoadError::Io)?;
-        // Whoever can compute a CRC can make one for anything.
+        // A hostile client can compute a CRC, too.
         let store = OpenOptions::new().open_read_only(self.file.path());
         let store = store.map_err(|_| LoadError::Damaged)?;
         let stats = store.stats().map_err(|_| LoadError::Damaged)?;
-        let counts = match Design::of_store(store.label(), stats.kind) {
-            Design::Cuckoo(_) | Design::Foreign { counts: true } => true,
-            Design::Bloom(_) | Design::Claims | Design::Foreign { counts: false } => false,
-            Design::OtherKeys { .. } => return Err(LoadError::Damaged),
+        let design = Design::of_store(store.label(), stats.kind);
+        let is_kind = match self.header.kind {
+            Kind::Bloom => design.is_set(),
+            Kind::Cuckoo => design.is_counted(),
         };
         let report = store.verify().map_err(|_| LoadError::Damaged)?;
-        match counts == (self.header.kind == Kind::Cuckoo) && report.is_ok() {
+        match is_kind && report.is_ok() {
             true => Ok(self.file),
             false => Err(LoadError::Damaged),
         }
