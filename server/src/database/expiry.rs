@@ -88,16 +88,19 @@ impl Expiries {
         Ok(())
     }
 
-    /// Removes a date.
+    /// Removes a date, for good before it returns.
     pub fn forget(&self, folder: &Path, name: &Name) -> Result<(), Refusal> {
         if self.of(name).is_none() {
             return Ok(());
         }
         let mut dates = self.change();
-        match fs::remove_file(name.beside(folder, ENDING)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&error)),
-            _ => {}
-        }
+        let removed = match fs::remove_file(name.beside(folder, ENDING)) {
+            // A power cut could bring it back, and it would remove a key that stays.
+            Ok(()) => File::open(folder).and_then(|folder| folder.sync_all()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| refused(&error))?;
         dates.remove(name);
         Ok(())
     }
