@@ -75,8 +75,9 @@ pub fn serve(options: &Options) -> Result<(), ServeError> {
         _ => None,
     };
     fs::create_dir_all(&options.dir).map_err(folder)?;
-    reply::FOLDER.get_or_init(|| options.dir.clone());
-    let server = Arc::new(Server::new(options, users).map_err(folder)?);
+    let stores = fs::canonicalize(&options.dir).map_err(folder)?;
+    reply::FOLDER.get_or_init(|| stores.clone());
+    let server = Arc::new(Server::new(options, &stores, users).map_err(folder)?);
     // Each waits for the disk now and then, and what a waiting one has taken no other serves.
     let threads =
         std::thread::available_parallelism().map_or(4, |threads| threads.get().max(2) * 2);

@@ -209,7 +209,7 @@ impl Refusal {
     }
 }
 
-/// The folder of the stores, which clients need not know.
+/// The folder of the stores without links, as errors name it, which clients need not know.
 pub static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
 impl Refusal {
@@ -219,9 +219,11 @@ impl Refusal {
             return Refusal::new(GONE);
         }
         let text = format!("ERR {}", Chain(error));
-        let folder = FOLDER.get().map(|folder| format!("{}/", folder.display()));
-        match folder {
-            Some(folder) => Refusal::of(&text.replace(&folder, "")),
+        match FOLDER.get().map(|folder| folder.display().to_string()) {
+            Some(folder) => {
+                let files = text.replace(&format!("{folder}/"), "");
+                Refusal::of(&files.replace(&folder, "the folder of stores"))
+            }
             None => Refusal::of(&text),
         }
     }

@@ -1,5 +1,6 @@
 //! What all connections share.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(options: &Options, users: Users) -> std::io::Result<Self> {
+    pub fn new(options: &Options, stores: &Path, users: Users) -> std::io::Result<Self> {
         let opening = Opening {
             open: options.max_open,
             idle: Duration::from_secs(options.idle),
@@ -41,7 +42,7 @@ impl Server {
         };
         let bytes = |mib: u64| usize::try_from(mib << 20).unwrap_or(usize::MAX);
         Ok(Server {
-            database: Database::open(&options.dir, opening)?,
+            database: Database::open(stores, opening)?,
             durability: options.durable,
             limits: Limits {
                 arguments: 1 << 20,

@@ -1,4 +1,4 @@
-"""A store in which a write failed works again once writes do."""
+"""A store in which a write failed works again once writes do, and what clients are told of failures."""
 
 import resource
 
@@ -31,3 +31,13 @@ def test_a_failed_write_is_an_error_until_writes_go_again(folder):
                 part = kept[begin : begin + 10_000]
                 assert parsed(wire.ask("BF.MEXISTS", "k", *part)) == [1] * len(part)
             assert parsed(wire.ask("BF.EXISTS", "k", "first")) == 1
+
+
+def test_errors_name_a_file_without_its_folder(folder):
+    stores = folder / "stores"
+    stores.mkdir()
+    (stores / "text.ever").write_text("no store\n")
+    (folder / "link").symlink_to(stores)
+    for given in [stores, folder / "link", "stores", "link"]:
+        with Server(given) as server:
+            assert server.ask("BF.ADD", "text", "a") == "ERR text.ever: not an Everseen store"
