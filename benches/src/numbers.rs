@@ -16,11 +16,12 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 /// # Errors
 /// A message if it is no count.
 pub fn count(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(['k', 'M']);
+    let digits = text.trim_end_matches(['k', 'M', 'G']);
     let unit = match &text[digits.len()..] {
         "" => 1,
         "k" => 1_000,
         "M" => 1_000_000,
+        "G" => 1_000_000_000,
         _ => return Err(format!("a count such as 500, 20k or 4M, not {text}")),
     };
     let number = digits
@@ -47,6 +48,7 @@ mod tests {
         assert_eq!(count("500"), Ok(500));
         assert_eq!(count("20k"), Ok(20_000));
         assert_eq!(count("4M"), Ok(4_000_000));
+        assert_eq!(count("10G"), Ok(10_000_000_000));
         for wrong in ["", "0", "k", "4kM", "99999999999999999999"] {
             assert!(count(wrong).is_err(), "{wrong}");
         }

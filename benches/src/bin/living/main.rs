@@ -3,8 +3,8 @@
 //!
 //! `cargo build --release -p everseen-cli && cargo run --release -p everseen-benches --bin living`
 //!
-//! The defaults take 12 GB of disk and some twenty minutes. A billion lines are asked for with `--only billions`, and ten
-//! windows of 10^8 lines with `--only forgetting`.
+//! The defaults take 12 GB of disk and some twenty minutes. A billion lines are asked for with `--only billions`, ten
+//! billion in one stream with `--only long --stream 10G`, and ten windows of 10^8 lines with `--only forgetting`.
 
 mod bare;
 mod few;
@@ -108,6 +108,8 @@ enum Part {
     Memory,
     /// Three streams into one store
     Billions,
+    /// One stream, then `verify`
+    Long,
     /// One stream with a small buffer
     Buffer,
     /// A stream through a window, into a store that forgets and one that doesn't
@@ -150,6 +152,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Part::Nights => nights::measure(&session, args.nightly, args.nights)?,
             Part::Memory => memory::measure(&session, args.large, args.lines, args.limit)?,
             Part::Billions => streams::measure_three(&session, args.stream)?,
+            Part::Long => streams::measure_long(&session, args.stream)?,
             Part::Buffer => streams::measure_buffer(&session, args.stream)?,
             Part::Forgetting => forgetting::measure(&session, args.alive, args.windows)?,
         }

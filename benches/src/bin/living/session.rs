@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
 
 use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::piped::{self, Lines, Piped, Usage};
@@ -85,6 +87,21 @@ impl<'a> Session<'a> {
     /// Runs `remove` on the lines that came last.
     pub fn remove(&self, store: &Path, count: u64) -> io::Result<Usage> {
         self.run("remove", store, self.last(count), count, &[], None)
+    }
+
+    /// Runs `verify`, and returns the seconds that it took; damage is an error.
+    pub fn verify(&self, store: &Path) -> io::Result<f64> {
+        let mut verify = Command::new(self.command);
+        let begun = Instant::now();
+        let output = verify.arg("verify").arg(store).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match output.status.success() {
+            true => Ok(begun.elapsed().as_secs_f64()),
+            false => Err(io::Error::other(format!(
+                "{verify:?} ended with {}: {text}",
+                output.status
+            ))),
+        }
     }
 
     fn last(&self, count: u64) -> u64 {

@@ -19,6 +19,20 @@ pub fn measure_three(session: &Session, lines: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// One stream, however long, and whether its store is whole.
+pub fn measure_long(session: &Session, lines: u64) -> io::Result<()> {
+    report::head("One stream", "bits a key; seconds of `verify`");
+    let store = session.store("long")?;
+    let run = session.dedup(&store, lines)?;
+    // The line of the stream stands, whatever `verify` says.
+    let bits = format!("{:.2}; not yet", report::bits(&run, lines));
+    let title = format!("{:.0e}", lines as f64);
+    report::line(&title, "an empty store", &[run.clone()], &bits)?;
+    let seconds = session.verify(&store)?;
+    let bits = format!("{:.2}; {seconds:.1}", report::bits(&run, lines));
+    report::line(&title, "an empty store", &[run], &bits)
+}
+
 /// One stream whose handle has a small buffer.
 pub fn measure_buffer(session: &Session, lines: u64) -> io::Result<()> {
     report::head("A stream with a small buffer", "dirtied bytes a key");
