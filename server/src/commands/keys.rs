@@ -1,5 +1,7 @@
 //! Commands for whole keys: their names, kinds and ends.
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use super::arguments::{integer, integer_or};
 use super::glob::glob_matches;
 use super::{Context, NOT_AN_INTEGER, SYNTAX, check_subcommand, name_of, unknown_subcommand};
@@ -24,8 +26,8 @@ pub fn keys(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     ))
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. A cursor counts names in their order, so that a key which is there all
-/// the time may be missed only where others before it go meanwhile.
+/// SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. Keys come in the order of their places, and a cursor is the place where the
+/// next call begins: a key that is there all the time is met, whatever comes and goes meanwhile.
 pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let cursor = cursor_of(request.arg(1)).ok_or(Refusal::new("ERR invalid cursor"))?;
     let mut pattern = None;
@@ -48,14 +50,20 @@ pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         }
         at += 2;
     }
-    let mut names = context.server.database.names()?;
-    names.sort();
-    let begin = usize::try_from(cursor)
-        .unwrap_or(usize::MAX)
-        .min(names.len());
-    let end = begin.saturating_add(count).min(names.len());
+    let names = context.server.database.names()?;
+    let mut names: Vec<(u64, Name)> = names
+        .into_iter()
+        .map(|name| (place_of(&name), name))
+        .filter(|&(place, _)| place >= cursor)
+        .collect();
+    names.sort_unstable();
+    let mut end = count.min(names.len());
+    // Keys of one place stay together: a cursor can't part them.
+    while 0 < end && end < names.len() && names[end].0 == names[end - 1].0 {
+        end += 1;
+    }
     let mut found = Vec::new();
-    for name in &names[begin..end] {
+    for (_, name) in &names[..end] {
         let fits = pattern.is_none_or(|pattern| glob_matches(pattern, name.as_bytes()));
         let is_kind = match kind {
             None => true,
@@ -65,11 +73,18 @@ pub fn scan(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             found.push(Reply::bulk(name.as_bytes()));
         }
     }
-    let next = if end == names.len() { 0 } else { end };
+    let next = names.get(end).map_or(0, |&(place, _)| place);
     Ok(Reply::Array(vec![
         Reply::bulk(next.to_string()),
         Reply::Array(found),
     ]))
+}
+
+/// Returns a key's place in a scan: not 0, which begins and ends one, and below 2^53, since clients keep cursors in doubles.
+fn place_of(name: &Name) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    (hasher.finish() >> 11).max(1)
 }
 
 /// Returns a cursor. Redis reads it less strictly than other numbers.

@@ -174,3 +174,24 @@ def test_a_store_is_no_value_of_redis(server):
     server.ask("BF.ADD", "k", "a")
     assert server.ask("DUMP", "k") == "ERR a store is no value of Redis: BF.SCANDUMP and CF.SCANDUMP move it"
     assert server.ask("RESTORE", "k", "0", "x") == "BUSYKEY Target key name already exists."
+
+
+@pytest.mark.parametrize("count", ["1", "7", "1000"])
+def test_a_scan_meets_each_key_whatever_comes_and_goes(server, count):
+    """As scripts do that remove what they find; other keys come meanwhile."""
+    with server.wire() as wire:
+        names = [b"key:%d" % number for number in range(50)]
+        for name in names:
+            wire.ask("BF.RESERVE", name, "0.01", "10")
+        cursor, met, calls = b"0", [], 0
+        while calls == 0 or cursor != b"0":
+            cursor, found = ask(wire, "SCAN", cursor, "COUNT", count, "MATCH", "key:*")
+            met += found
+            calls += 1
+            assert len(found) <= int(count)
+            for name in found:
+                assert ask(wire, "DEL", name) == 1
+            wire.ask("BF.RESERVE", f"other{calls}", "0.01", "10")
+            assert 0 <= int(cursor) < 1 << 53
+        assert sorted(met) == sorted(names)
+        assert ask(wire, "SCAN", str(2**64 - 1)) == [b"0", []]
