@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::SemaphorePermit;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::commands::{Answers, run_batch};
 use crate::reply::Reply;
@@ -110,11 +110,11 @@ async fn answer(
 
 /// What a client has sent, as far as it isn't answered.
 #[derive(Default)]
-struct Input<'s> {
+struct Input {
     buffer: BytesMut,
     cutter: Cutter,
     /// Of a large request of which only a part has come, the memory.
-    reserved: Option<SemaphorePermit<'s>>,
+    reserved: Option<OwnedSemaphorePermit>,
 }
 
 /// What reading brought.
@@ -125,11 +125,11 @@ enum Read {
     TooMuch,
 }
 
-impl<'s> Input<'s> {
+impl Input {
     /// Reads more, for as long as a client may take.
     async fn read(
         &mut self,
-        server: &'s Server,
+        server: &Server,
         stream: &mut (impl AsyncRead + Unpin),
         most: Option<Duration>,
     ) -> io::Result<Read> {
@@ -140,7 +140,7 @@ impl<'s> Input<'s> {
             }
         }
         let reserved = self.reserved.as_ref();
-        let reserved = reserved.map_or(0, SemaphorePermit::num_permits);
+        let reserved = reserved.map_or(0, OwnedSemaphorePermit::num_permits);
         let unreserved = self.buffer.len().saturating_sub(reserved << 10);
         if unreserved > KEPT {
             match server.reserve(unreserved) {

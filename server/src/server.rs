@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::database::{Database, Opening};
 use crate::metrics::Counts;
@@ -28,8 +27,8 @@ pub struct Server {
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
-    /// One permit for each KiB of requests that have come in part.
-    pending: Semaphore,
+    /// One permit for each KiB of requests that have come in part, or wait for EXEC.
+    pending: Arc<Semaphore>,
     ends: watch::Sender<bool>,
 }
 
@@ -57,7 +56,7 @@ impl Server {
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),
-            pending: Semaphore::new(bytes(options.max_pending) >> 10),
+            pending: Arc::new(Semaphore::new(bytes(options.max_pending) >> 10)),
             ends: watch::Sender::new(false),
         })
     }
@@ -73,10 +72,13 @@ impl Server {
         Some(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Reserves memory for a request that has come in part; `None` if all such requests have what they may have.
-    pub fn reserve(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+    /// Reserves memory for a request that has come in part or waits for EXEC; `None` if all such requests have what they may
+    /// have.
+    pub fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let permits = u32::try_from(bytes.div_ceil(1024)).ok()?;
-        self.pending.try_acquire_many(permits).ok()
+        Arc::clone(&self.pending)
+            .try_acquire_many_owned(permits)
+            .ok()
     }
 
     /// Lets commands run beside others, as long as the guard is held.

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::commands::{Command, Rights};
 use crate::database::{Claimant, Database, Name, Watch};
 use crate::reply::{Protocol, Refusal};
-use crate::request::Batch;
+use crate::request::{Batch, Request};
+use crate::server::Server;
 
 /// One connection's state.
 #[derive(Debug)]
@@ -49,8 +52,35 @@ pub enum Answering {
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub queued: Vec<Batch>,
+    /// Their memory.
+    reserved: Option<OwnedSemaphorePermit>,
     /// Whether one of them was refused, so that none is run.
     pub is_refused: bool,
+}
+
+impl Transaction {
+    /// Gathers one more command.
+    ///
+    /// # Errors
+    /// If there is no memory for it. None is run then, so none is kept.
+    pub fn queue(&mut self, server: &Server, request: Request<'_>) -> Result<(), Refusal> {
+        let queued = request.to_owned();
+        let Some(permit) = server.reserve(queued.memory()) else {
+            *self = Transaction {
+                is_refused: true,
+                ..Transaction::default()
+            };
+            return Err(Refusal::new(
+                "OOM the commands that wait for EXEC take as much memory as they may",
+            ));
+        };
+        match &mut self.reserved {
+            Some(reserved) => reserved.merge(permit),
+            none => *none = Some(permit),
+        }
+        self.queued.push(queued);
+        Ok(())
+    }
 }
 
 impl Session {

@@ -133,8 +133,12 @@ impl Context<'_> {
         if let Some(open) = &mut self.session.transaction
             && !transaction::runs_at_once(found.name)
         {
-            open.queued.push(request.to_owned());
-            return Reply::simple("QUEUED");
+            let queued = match open.is_refused {
+                // None will be run.
+                true => Ok(()),
+                false => open.queue(self.server, request),
+            };
+            return queued.map_or_else(Reply::from, |()| Reply::simple("QUEUED"));
         }
         if found.name == "exec" {
             // It runs the others alone, and would wait for itself.

@@ -87,13 +87,20 @@ pub fn exec(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     if watch.is_some_and(|watch| watch.is_changed()) {
         return Ok(Reply::NullArray);
     }
+    let mut bytes = 0;
     let replies = transaction.queued.iter().map(|queued| {
         let request = queued.get(0);
         // Rights may have gone since.
-        match context.permitted(request) {
+        let reply = match context.permitted(request) {
+            // One command's answer may be a thousand times as long as what was queued of it.
+            Ok(_) if bytes > server.limits.request => {
+                Refusal::new("OOM the answers of this EXEC take as much memory as they may").into()
+            }
             Ok(command) => context.run(command, request),
             Err(refusal) => refusal.into(),
-        }
+        };
+        bytes += reply.size();
+        reply
     });
     Ok(Reply::Array(replies.collect()))
 }

@@ -101,6 +101,14 @@ impl Batch {
         self.ends.is_empty()
     }
 
+    /// Returns about how much memory it takes.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.data.len()
+            + size_of_val(&self.arguments[..])
+            + size_of_val(&self.ends[..])
+    }
+
     pub fn get(&self, number: usize) -> Request<'_> {
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         Request {
@@ -146,11 +154,16 @@ impl<'b> Request<'b> {
             .is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    /// Copies the request, to be run later.
+    /// Copies the request, to be run later. The bytes of those around it are not kept with it.
     pub fn to_owned(self) -> Batch {
+        let begin = self.arguments.first().map_or(0, |&(from, _)| from);
+        let end = self.arguments.last().map_or(begin, |&(_, to)| to);
+        let shifted = self.arguments.iter();
         Batch {
-            data: self.data.clone(),
-            arguments: self.arguments.to_vec(),
+            data: Bytes::copy_from_slice(&self.data[begin..end]),
+            arguments: shifted
+                .map(|&(from, to)| (from - begin, to - begin))
+                .collect(),
             ends: vec![self.arguments.len()],
         }
     }

@@ -164,6 +164,46 @@ def test_a_pipeline(server, told):
     told(f"{PIPELINE:,} commands in one pipeline: {took:.1f} s, RSS from {before >> 10} to {server.status('VmHWM') >> 10} MiB at most")
 
 
+def test_what_waits_for_exec_is_counted(folder):
+    from conftest import Server
+
+    with Server(folder / "stores", "--max-pending", "1") as server, server.wire() as wire, server.wire() as other:
+        assert parsed(wire.ask("MULTI")) == "OK"
+        said = [parsed(wire.ask("BF.ADD", "k", item)) for item in range(1100)]
+        assert set(said[:1000]) == {"QUEUED"}
+        oom = "OOM the commands that wait for EXEC take as much memory as they may"
+        assert [word for word in said if isinstance(word, Refusal)] == [oom]
+        # None of them is kept, and the others may gather.
+        assert parsed(other.ask("MULTI")) == "OK"
+        assert {parsed(other.ask("BF.ADD", "k", item)) for item in range(1000)} == {"QUEUED"}
+        assert parsed(wire.ask("EXEC")) == "EXECABORT Transaction discarded because of previous errors."
+        assert parsed(wire.ask("BF.EXISTS", "k", 0)) == 0
+        assert len(parsed(other.ask("EXEC"))) == 1000
+        assert parsed(wire.ask("MULTI")) == "OK"
+        assert {parsed(wire.ask("BF.ADD", "k", item)) for item in range(1000)} == {"QUEUED"}
+        wire.close()
+        # The server learns of the end when it reads.
+        while parsed(other.ask("MULTI")) == "OK" and {parsed(other.ask("PING")) for _ in range(1000)} != {"QUEUED"}:
+            other.ask("DISCARD")
+
+
+def test_answers_of_exec_are_counted(folder):
+    from conftest import Server
+
+    with Server(folder / "stores", "--max-request", "1", "--max-argument", "1") as server, server.wire() as wire:
+        wire.ask("BF.RESERVE", "k", "0.01", "1000")
+        word, asks = "x" * 1000, 2000
+        assert parsed(wire.ask("MULTI")) == "OK"
+        for _ in range(asks):
+            assert parsed(wire.ask("ECHO", word)) == "QUEUED"
+        assert parsed(wire.ask("BF.ADD", "k", "last")) == "QUEUED"
+        said = parsed(wire.ask("EXEC"))
+        assert len(said) == asks + 1
+        oom = "OOM the answers of this EXEC take as much memory as they may"
+        assert 1000 < said.index(oom) < 1100 and set(said[said.index(oom) :]) == {oom}
+        assert parsed(wire.ask("BF.EXISTS", "k", "last")) == 0
+
+
 def test_answers_that_nobody_reads(server, told):
     """A client that sends and never reads is stopped by its own full buffers; others go on, and memory stays bounded."""
     with server.wire() as wire:
