@@ -193,14 +193,14 @@ class Work:
     def write_back(self, _, draw):
         """As the system does by itself, only sooner and in no order."""
         while not self.dark.wait(draw.uniform(0.0005, 0.01)):
-            names = [name for name in os.listdir(self.disk.root) if name != "lost+found"]
+            names = [path for path in self.disk.root.glob("**/*") if path.is_file() and path.parent.name != "lost+found"]
             if not names or draw.random() < 0.1:
                 with open(self.disk.root / "other", "wb", buffering=0) as other:
                     other.write(b"x" * draw.randrange(1 << 16))
                     os.fsync(other)
                 continue
             try:
-                with open(self.disk.root / draw.choice(names), "rb", buffering=0) as file:
+                with open(draw.choice(names), "rb", buffering=0) as file:
                     size = max(os.fstat(file.fileno()).st_size, 1)
                     offset, length = draw.randrange(size), draw.choice([1, 4096, 65536, 1 << 20])
                     libc.sync_file_range(

@@ -1,7 +1,8 @@
 """A client process of the kill test: inserts, claims, commits and removes until the connection breaks, and notes what it knows.
 
-Run as `python clients.py ADDRESS NUMBER SEED LOG`. It writes a byte to standard output for each answer, and its notes, one JSON
-array a line, to LOG: what it is about to ask, then what was answered.
+Run as `python clients.py ADDRESS NUMBER SEED LOG [refused]`. It writes a byte to standard output for each answer, and its notes,
+one JSON array a line, to LOG: what it is about to ask, then what was answered. With `refused` it ends at the first error, as if
+the connection had broken: an error promises nothing.
 """
 
 import json
@@ -24,6 +25,9 @@ class Notes:
         self.file.flush()
 
 
+MAY_BE_REFUSED = "refused" in sys.argv[5:]
+
+
 def ask(wire, notes, *commands):
     """Several commands in one go. What is asked is noted first, what comes back as it comes."""
     notes.write("asks", *commands)
@@ -31,7 +35,9 @@ def ask(wire, notes, *commands):
     answers = []
     for _ in commands:
         answer = parsed(wire.answer())
-        assert not isinstance(answer, Refusal), (commands, answer)
+        if isinstance(answer, Refusal):
+            assert MAY_BE_REFUSED, (commands, answer)
+            raise Closed(answer.encode())
         answer = [word.decode() if isinstance(word, bytes) else word for word in answer] if isinstance(answer, list) else answer
         answers.append(answer)
         notes.write("told", answer)

@@ -1,0 +1,230 @@
+"""What `power_cut_ext4 --server` has clients of a server do on a disk before its power is cut, and what it looks for after."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from power_cut_work import Violation, Work
+
+CLIENTS = Path(__file__).resolve().parent.parent / "server" / "tests" / "python"
+sys.path.insert(0, str(CLIENTS))
+from resp import Closed, Refusal, Wire, parsed
+from truth import Truth, check
+
+
+class Serving(Work):
+    """Clients of one server, which answers once what it says is on the disk."""
+
+    def __init__(self, disk, draw, server, folder, tally):
+        super().__init__(disk, draw, server, folder, tally)
+        self.clients = draw.randint(1, 4)
+        self.folders = draw.randint(0, 2)
+        self.max_open = draw.choice([2, 100])
+        self.truth, self.held, self.life = Truth(), 0, 0
+        self.keys = [Keys(number) for number in range(self.folders)]
+
+    def told(self):
+        return f"a server, {self.clients} clients that fill, {self.folders} that make and remove keys"
+
+    def live(self, last):
+        """One life of the disk: work, cut, mount, look."""
+        self.life += 1
+        self.dark, self.over, self.failures = threading.Event(), threading.Event(), []
+        begun = random.Random(self.draw.randrange(1 << 60))
+        server = self.started()
+        logs = [self.scratch / f"{self.life}-{number}.log" for number in range(self.clients)]
+        seeds = [f"{self.draw.randrange(1 << 32)}-{self.life}" for _ in logs]
+        clients = [
+            subprocess.Popen(
+                [sys.executable, CLIENTS / "clients.py", server.address, str(number), seed, log, "refused"],
+                stdout=subprocess.DEVNULL,
+            )
+            for number, (seed, log) in enumerate(zip(seeds, logs))
+        ]
+        jobs = [(keys.work, server) for keys in self.keys]
+        jobs += [(self.write_back, None)] if self.restless else []
+        threads = [
+            threading.Thread(target=self.guarded, args=(job, given, random.Random(begun.randrange(1 << 60))))
+            for job, given in jobs
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(2 ** self.draw.uniform(-5, 1))
+        ended = [client.poll() for client in clients]
+        refused = [keys.refused for keys in self.keys if keys.refused]
+        self.dark.set()
+        self.disk.cut(self.draw)
+        if refused or any(code is not None for code in ended):
+            raise Violation(f"refused before the cut: {refused or [log.read_text()[-400:] for log in logs]}")
+        # Some clients go on for a while with a disk that takes nothing: they are to be refused.
+        time.sleep(self.draw.choice([0, 0, 0.02, 0.2]))
+        self.over.set()
+        server.kill()
+        for client in clients:
+            if client.wait() != 0:
+                raise Violation("a client ended badly")
+        for thread in threads:
+            thread.join()
+        for number, log in enumerate(logs):
+            self.truth.take(log, number)
+        self.disk.unmount()
+        self.disk.mount()
+        self.tally[f"rounds {self.disk.cut_told()}"] += 1
+        if self.failures:
+            raise Violation("\n".join(self.failures))
+        self.look()
+
+    def started(self):
+        return Server(self.command, self.disk.root, self.max_open, self.scratch)
+
+    def look(self):
+        before = time.monotonic()
+        server = self.started()
+        try:
+            if self.life == 1:
+                for key in "bloom", "removed", "cuckoo":
+                    if server.ask("TYPE", key) == "none":
+                        raise Violation(f"the key {key} was acknowledged and is gone")
+            self.at_most("ms to start again", round((time.monotonic() - before) * 1000))
+            check(server, self.truth, None)
+            for keys in self.keys:
+                keys.check(server)
+            self.tally["answers that hold"] += self.truth.answers - self.held
+            self.held = self.truth.answers
+        except (AssertionError, Closed) as error:
+            raise Violation(f"{type(error).__name__}: {error}") from error
+        finally:
+            if server.stop() != 0:
+                raise Violation("the server did not end in good order after the cut")
+        strange = [name for name in os.listdir(self.disk.root / "stores") if not name.endswith((".ever", ".json"))]
+        # What cuts leave must not pile up.
+        self.at_most("files beside the stores", len(strange))
+
+    def at_most(self, name, value):
+        name = f"at most: {name}"
+        self.tally[name] = max(self.tally[name], value)
+
+
+class Server:
+    """A running server on a disk whose power may be cut."""
+
+    def __init__(self, binary, root, max_open, scratch):
+        err = open(scratch / "server.err", "ab")
+        self.process = subprocess.Popen(
+            [binary, "--dir", root / "stores", "--listen", "127.0.0.1:0", "--durable", "always", "--max-open", str(max_open)],
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+        )
+        err.close()
+        line = self.process.stdout.readline()
+        if not line.startswith("ready: "):
+            raise Violation(f"the server does not start: {(scratch / 'server.err').read_text()[-400:]}")
+        self.address = line.removeprefix("ready: ").strip()
+        for key, command in ("bloom", "BF.RESERVE"), ("removed", "BF.RESERVE"), ("cuckoo", "CF.RESERVE"):
+            given = [key, "1e-9", "100000"] if command == "BF.RESERVE" else [key, "100000"]
+            answer = self.ask(command, *given)
+            if isinstance(answer, Refusal) and "exists" not in answer:
+                raise Violation(f"{command} {key}: {answer}")
+
+    def wire(self):
+        return Wire(self.address)
+
+    def ask(self, *command):
+        with self.wire() as wire:
+            return parsed(wire.ask(*command))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait()
+        self.process.stdout.close()
+        return code
+
+
+class Keys:
+    """One client's keys, which come, go, are renamed and given dates, and what they may be: all but the last command is known."""
+
+    NAMES = "abcd"
+
+    def __init__(self, number):
+        self.number, self.made = number, itertools.count()
+        # Each a way how it may be: of each key that is there its items and whether it has a date.
+        self.may_be = [{}]
+        self.refused = None
+
+    def name(self, key):
+        return f"own{self.number}{key}"
+
+    def work(self, server, draw):
+        self.refused = None
+        try:
+            with server.wire() as wire:
+                while True:
+                    command, change = self.drawn(draw)
+                    after = [change(state) for state in self.may_be]
+                    self.may_be += after
+                    answer = parsed(wire.ask(*command))
+                    if isinstance(answer, Refusal):
+                        self.refused = f"{command}: {answer}"
+                        return
+                    self.may_be = after
+        except (Closed, OSError):
+            pass
+
+    def drawn(self, draw):
+        """A command, and what it does to the keys. It names keys that are there: others would be refused."""
+        there = [key for key in self.NAMES if key in self.may_be[0]]
+        missing = [key for key in self.NAMES if key not in self.may_be[0]]
+        choice = draw.randrange(6)
+        if missing and (not there or choice == 0):
+            key = draw.choice(missing)
+            return ["BF.RESERVE", self.name(key), "1e-9", "1000"], lambda state: {**state, key: (frozenset(), False)}
+        key = draw.choice(there)
+        if choice == 1:
+            return ["DEL", self.name(key)], lambda state: {name: state[name] for name in state if name != key}
+        if choice == 2:
+            other = draw.choice(self.NAMES)
+            return ["RENAME", self.name(key), self.name(other)], lambda state: {
+                **{name: state[name] for name in state if name != key},
+                other: state[key],
+            }
+        if choice == 3:
+            return ["EXPIRE", self.name(key), "100000"], lambda state: {**state, key: (state[key][0], True)}
+        if choice == 4:
+            return ["PERSIST", self.name(key)], lambda state: {**state, key: (state[key][0], False)}
+        items = [f"item {next(self.made)}" for _ in range(draw.choice([1, 1, 30]))]
+        return ["BF.MADD", self.name(key), *items], lambda state: {**state, key: (state[key][0] | {*items}, state[key][1])}
+
+    def check(self, server):
+        """Whether the keys are as they may be. Of items whose answer did not come, some may be there."""
+        asked = sorted({item for state in self.may_be for items, _ in state.values() for item in items})
+        found = {}
+        with server.wire() as wire:
+            for key in self.NAMES:
+                if parsed(wire.ask("TYPE", self.name(key))) == "none":
+                    continue
+                there = parsed(wire.ask("BF.MEXISTS", self.name(key), "none", *asked))[1:]
+                items = frozenset(item for item, is_there in zip(asked, there) if is_there)
+                found[key] = (items, parsed(wire.ask("TTL", self.name(key))) >= 0)
+        before, after = self.may_be[0], self.may_be[-1]
+        fits = any(found == state for state in self.may_be)
+        partly = found.keys() == before.keys() == after.keys() and all(
+            before[key][0] <= found[key][0] <= after[key][0] and found[key][1] in (before[key][1], after[key][1])
+            for key in found
+        )
+        if not fits and not partly:
+            told = {key: (len(items), dated) for key, (items, dated) in found.items()}
+            may = [{key: (len(items), dated) for key, (items, dated) in state.items()} for state in self.may_be]
+            raise Violation(f"client {self.number}'s keys are {told}, and may be {may}")
+        self.may_be = [found]
