@@ -6,6 +6,9 @@
 mod commands;
 mod connection;
 mod database;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listener;
 mod metrics;
 mod options;
