@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::prefetch::{BATCH, BehindWalk};
 use crate::sys::lock;
 
-/// Judges whether look-ups wait for the disk by how long they take. If they do, pages are requested ahead, so the disk
-/// can work on many at once. If the pages are in memory, requests would only cost time.
+/// Judges whether look-ups wait for the disk by how long they take, and by how often the system read a page for them. If they
+/// do, pages are requested ahead, so the disk can work on many at once. If the pages are in memory, requests would only cost
+/// time.
 ///
 /// Threads may disturb each other here: everything is an estimate, except whether memory is tight, which the system
 /// reports.
@@ -62,9 +63,12 @@ impl CountedWalk {
 }
 
 impl Residency {
-    /// If one key takes longer than this, the look-up waited for the disk. Preemption by the system looks the same, so
-    /// it takes two slow batches in a row.
+    /// If one key takes longer than this, the look-up may have waited for the disk. Preemption by the system looks the same,
+    /// so it takes two slow batches in a row.
     const SLOW: Duration = Duration::from_micros(4);
+    /// For the second of them pages were read, at least one for so many keys, where the system can say. To map pages that are
+    /// in memory takes as long: each look at a store that is opened, or was just merged, maps some.
+    const READ_EACH: usize = 128;
     /// For how many batches pages are requested at first, and at most once that has proved right repeatedly.
     const TIMES: u32 = 256;
     const MOST_TIMES: u32 = 1 << 14;
@@ -153,8 +157,14 @@ impl Residency {
         self.sweep.try_lock().ok()
     }
 
-    /// Learns from how long the look-up of a batch took. `asked` says whether its pages were requested ahead.
-    pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize) {
+    /// Returns whether to count what the next batch reads from the disk.
+    pub(crate) fn suspects(&self) -> bool {
+        self.slow.load(Ordering::Relaxed) > 0
+    }
+
+    /// Learns from how long the look-up of a batch took. `asked` says whether its pages were requested ahead, `read` how many
+    /// came from the disk, if that is known.
+    pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize, read: Option<u64>) {
         if keys < BATCH {
             return;
         }
@@ -167,7 +177,8 @@ impl Residency {
         } else if taken > Self::SLOW * keys as u32 {
             let slow = load(&self.slow) + 1;
             store(&self.slow, slow % 2);
-            if slow == 2 {
+            let least = (keys / Self::READ_EACH) as u64;
+            if slow == 2 && read.is_none_or(|read| read >= least) {
                 let times = (load(&self.times) * 2).clamp(Self::TIMES, Self::MOST_TIMES);
                 store(&self.times, times);
                 store(&self.left, times);
@@ -200,7 +211,7 @@ mod tests {
     fn cold_for(cold: &Residency) -> u32 {
         let mut times = 0;
         while cold.asks() {
-            cold.note(true, SLOW, 512);
+            cold.note(true, SLOW, 512, None);
             times += 1;
         }
         times
@@ -209,14 +220,29 @@ mod tests {
     #[test]
     fn pages_are_asked_for_after_two_slow_looks_and_not_for_ever() {
         let cold = Residency::default();
-        cold.note(false, SLOW, 512);
+        cold.note(false, SLOW, 512, None);
         assert!(!cold.asks());
-        cold.note(false, Duration::ZERO, 512);
-        cold.note(false, SLOW, 512);
+        cold.note(false, Duration::ZERO, 512, None);
+        cold.note(false, SLOW, 512, None);
         assert!(!cold.asks() && !cold.is_likely());
-        cold.note(false, SLOW, 512);
+        cold.note(false, SLOW, 512, None);
         assert!(cold.is_likely());
         assert_eq!(cold_for(&cold), Residency::TIMES);
+    }
+
+    #[test]
+    fn slow_looks_at_pages_that_are_in_memory_prove_nothing() {
+        let cold = Residency::default();
+        for _ in 0..10 {
+            cold.note(false, SLOW, 512, cold.suspects().then_some(3));
+            assert!(!cold.asks() && !cold.is_likely());
+        }
+        cold.note(false, Duration::ZERO, 512, None);
+        assert!(!cold.suspects());
+        cold.note(false, SLOW, 512, None);
+        assert!(cold.suspects());
+        cold.note(false, SLOW, 512, Some(4));
+        assert!(cold.asks() && cold.is_likely());
     }
 
     #[test]
@@ -224,25 +250,25 @@ mod tests {
         let cold = Residency::default();
         for times in [1, 2, 4].map(|times| times * Residency::TIMES) {
             // The pages requested ahead are there.
-            cold.note(false, Duration::ZERO, 512);
-            cold.note(false, SLOW, 512);
-            cold.note(false, SLOW, 512);
+            cold.note(false, Duration::ZERO, 512, None);
+            cold.note(false, SLOW, 512, None);
+            cold.note(false, SLOW, 512, None);
             assert_eq!(cold_for(&cold), times);
             assert!(cold.is_likely());
         }
         for _ in 0..Residency::PROOF {
             assert!(cold.is_likely());
-            cold.note(false, Duration::ZERO, 512);
+            cold.note(false, Duration::ZERO, 512, None);
         }
         assert!(!cold.is_likely());
-        cold.note(false, SLOW, 512);
-        cold.note(false, SLOW, 512);
+        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, None);
         assert_eq!(cold_for(&cold), Residency::TIMES);
     }
 
     fn two_slow_looks(cold: &Residency) {
         for _ in 0..2 {
-            cold.note(false, SLOW, 512);
+            cold.note(false, SLOW, 512, None);
         }
         assert!(cold.asks());
     }
@@ -321,11 +347,11 @@ mod tests {
         assert!(walk(&cold, 64) && !walk(&cold, 64));
         for _ in 0..Residency::PROOF {
             assert!(cold.is_tight());
-            cold.note(false, Duration::ZERO, 512);
+            cold.note(false, Duration::ZERO, 512, None);
         }
         assert!(!cold.is_tight() && !cold.is_likely());
         assert!(walk(&cold, 64));
-        (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512));
+        (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512, None));
         // What was kept so long ago proves nothing.
         assert!(walk(&cold, 64));
     }
@@ -334,8 +360,8 @@ mod tests {
     fn one_thread_at_a_time_may_sweep() {
         let cold = Residency::default();
         assert!(cold.sweep().is_none());
-        cold.note(false, SLOW, 512);
-        cold.note(false, SLOW, 512);
+        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, None);
         let held = cold.sweep();
         assert!(held.is_some() && cold.sweep().is_none());
         drop(held);

@@ -17,6 +17,7 @@ mod loom_memory;
 #[cfg(not(all(test, loom)))]
 mod map;
 mod memory;
+mod page_faults;
 #[cfg(everseen_portable)]
 mod portable;
 mod process;
@@ -44,6 +45,7 @@ pub use map::Map;
 #[cfg(not(all(test, loom)))]
 pub(crate) use map::{Parts, Words};
 pub(crate) use memory::Memory;
+pub(crate) use page_faults::major_faults;
 #[cfg(all(everseen_portable, not(all(test, loom))))]
 pub(crate) use portable::region::Region;
 pub(crate) use process::Process;

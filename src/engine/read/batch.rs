@@ -19,7 +19,7 @@ use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::residency::CountedWalk;
 use crate::prefetch::selection::SelectionVector;
-use crate::sys::is_cached;
+use crate::sys::{is_cached, major_faults};
 
 /// How often to look up many keys together while other handles rotate.
 pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
@@ -255,10 +255,16 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             Walk::Pages { some_found: false } => {}
         }
         if walk.has_pages() {
+            let before = match residency.suspects() {
+                true => major_faults(),
+                false => None,
+            };
             let begun = Instant::now();
             self.filter
                 .probe_many(&self.context, hashes, &mut rest, there)?;
-            residency.note(asks, begun.elapsed(), hashes.len());
+            let taken = begun.elapsed();
+            let read = before.and_then(|before| Some(major_faults()? - before));
+            residency.note(asks, taken, hashes.len(), read);
         }
         for (turn, there) in (first..).zip(&*there) {
             found.present[order.place(turn)] |= *there;
@@ -310,7 +316,7 @@ mod tests {
                 .engine
                 .hints
                 .residency
-                .note(false, Duration::from_secs(1), BATCH);
+                .note(false, Duration::from_secs(1), BATCH, None);
         }
     }
 
