@@ -31,6 +31,16 @@ pub(crate) struct Residency {
     walks: AtomicU32,
 }
 
+/// How many pages the system has read from the disk for a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PagesRead {
+    /// Nobody has counted: nothing was suspected yet.
+    Uncounted,
+    /// The system can't tell.
+    Unknown,
+    Known(u64),
+}
+
 /// What the last walk has kept in memory.
 #[derive(Debug, Default)]
 struct LastWalk {
@@ -66,9 +76,11 @@ impl Residency {
     /// If one key takes longer than this, the look-up may have waited for the disk. Preemption by the system looks the same,
     /// so it takes two slow batches in a row.
     const SLOW: Duration = Duration::from_micros(4);
-    /// For the second of them pages were read, at least one for so many keys, where the system can say. To map pages that are
-    /// in memory takes as long: each look at a store that is opened, or was just merged, maps some.
+    /// The second of them must also have read at least one page for this many keys, where the system can tell. Mapping pages
+    /// that are in memory takes as long, as after a store was opened or merged.
     const READ_EACH: usize = 128;
+    /// Or any page, if it was slower than slow by this factor: a disk with a moving arm.
+    const VERY_SLOW: u32 = 8;
     /// For how many batches pages are requested at first, and at most once that has proved right repeatedly.
     const TIMES: u32 = 256;
     const MOST_TIMES: u32 = 1 << 14;
@@ -162,9 +174,8 @@ impl Residency {
         self.slow.load(Ordering::Relaxed) > 0
     }
 
-    /// Learns from how long the look-up of a batch took. `asked` says whether its pages were requested ahead, `read` how many
-    /// came from the disk, if that is known.
-    pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize, read: Option<u64>) {
+    /// Learns from how long the look-up of a batch took. `asked` says whether its pages were requested ahead.
+    pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize, read: PagesRead) {
         if keys < BATCH {
             return;
         }
@@ -174,16 +185,16 @@ impl Residency {
         );
         if asked {
             store(&self.left, load(&self.left).saturating_sub(1));
-        } else if taken > Self::SLOW * keys as u32 {
-            let slow = load(&self.slow) + 1;
-            store(&self.slow, slow % 2);
-            let least = (keys / Self::READ_EACH) as u64;
-            if slow == 2 && read.is_none_or(|read| read >= least) {
-                let times = (load(&self.times) * 2).clamp(Self::TIMES, Self::MOST_TIMES);
-                store(&self.times, times);
-                store(&self.left, times);
-                store(&self.fast, 0);
+        } else if taken > Self::SLOW * keys as u32 && !self.is_disproved(taken, keys, read) {
+            let before = load(&self.slow);
+            if before == 0 || read == PagesRead::Uncounted {
+                return store(&self.slow, 1);
             }
+            store(&self.slow, 0);
+            let times = (load(&self.times) * 2).clamp(Self::TIMES, Self::MOST_TIMES);
+            store(&self.times, times);
+            store(&self.left, times);
+            store(&self.fast, 0);
         } else {
             let fast = load(&self.fast).saturating_add(1);
             store(&self.slow, 0);
@@ -201,17 +212,32 @@ impl Residency {
     }
 }
 
+impl Residency {
+    /// Returns whether a slow batch has not waited for the disk.
+    fn is_disproved(&self, taken: Duration, keys: usize, read: PagesRead) -> bool {
+        match read {
+            PagesRead::Uncounted | PagesRead::Unknown => false,
+            PagesRead::Known(0) => true,
+            PagesRead::Known(read) => {
+                let is_very_slow = taken > Self::SLOW * Self::VERY_SLOW * keys as u32;
+                read < (keys / Self::READ_EACH) as u64 && !is_very_slow
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SLOW: Duration = Duration::from_micros(4 * 513);
+    const UNKNOWN: PagesRead = PagesRead::Unknown;
 
     /// Returns the number of batches for which pages are requested.
     fn cold_for(cold: &Residency) -> u32 {
         let mut times = 0;
         while cold.asks() {
-            cold.note(true, SLOW, 512, None);
+            cold.note(true, SLOW, 512, UNKNOWN);
             times += 1;
         }
         times
@@ -220,29 +246,48 @@ mod tests {
     #[test]
     fn pages_are_asked_for_after_two_slow_looks_and_not_for_ever() {
         let cold = Residency::default();
-        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, UNKNOWN);
         assert!(!cold.asks());
-        cold.note(false, Duration::ZERO, 512, None);
-        cold.note(false, SLOW, 512, None);
+        cold.note(false, Duration::ZERO, 512, UNKNOWN);
+        cold.note(false, SLOW, 512, UNKNOWN);
         assert!(!cold.asks() && !cold.is_likely());
-        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, UNKNOWN);
         assert!(cold.is_likely());
         assert_eq!(cold_for(&cold), Residency::TIMES);
     }
 
     #[test]
-    fn slow_looks_at_pages_that_are_in_memory_prove_nothing() {
+    fn slow_looks_at_pages_that_are_in_memory_prove_that_they_are() {
         let cold = Residency::default();
-        for _ in 0..10 {
-            cold.note(false, SLOW, 512, cold.suspects().then_some(3));
-            assert!(!cold.asks() && !cold.is_likely());
+        cold.note(false, SLOW, 512, PagesRead::Uncounted);
+        for read in [0, 3] {
+            assert!(cold.suspects());
+            cold.note(false, SLOW, 512, PagesRead::Known(read));
+            assert!(!cold.suspects() && !cold.asks() && !cold.is_likely());
+            cold.note(false, SLOW, 512, PagesRead::Uncounted);
         }
-        cold.note(false, Duration::ZERO, 512, None);
-        assert!(!cold.suspects());
-        cold.note(false, SLOW, 512, None);
-        assert!(cold.suspects());
-        cold.note(false, SLOW, 512, Some(4));
+        // Another thread may have begun before anything was suspected: it has not counted.
+        cold.note(false, SLOW, 512, PagesRead::Uncounted);
+        assert!(cold.suspects() && !cold.asks());
+        cold.note(false, SLOW, 512, PagesRead::Known(4));
         assert!(cold.asks() && cold.is_likely());
+        // What was slow and read nothing counts as fast.
+        while cold.asks() {
+            cold.note(true, SLOW, 512, PagesRead::Uncounted);
+        }
+        for _ in 0..Residency::PROOF {
+            assert!(cold.is_likely());
+            cold.note(false, SLOW, 512, PagesRead::Known(0));
+        }
+        assert!(!cold.is_likely());
+    }
+
+    #[test]
+    fn few_reads_that_take_very_long_are_those_of_a_disk() {
+        let cold = Residency::default();
+        cold.note(false, SLOW, 512, PagesRead::Uncounted);
+        cold.note(false, SLOW * 9, 512, PagesRead::Known(1));
+        assert!(cold.asks());
     }
 
     #[test]
@@ -250,25 +295,25 @@ mod tests {
         let cold = Residency::default();
         for times in [1, 2, 4].map(|times| times * Residency::TIMES) {
             // The pages requested ahead are there.
-            cold.note(false, Duration::ZERO, 512, None);
-            cold.note(false, SLOW, 512, None);
-            cold.note(false, SLOW, 512, None);
+            cold.note(false, Duration::ZERO, 512, UNKNOWN);
+            cold.note(false, SLOW, 512, UNKNOWN);
+            cold.note(false, SLOW, 512, UNKNOWN);
             assert_eq!(cold_for(&cold), times);
             assert!(cold.is_likely());
         }
         for _ in 0..Residency::PROOF {
             assert!(cold.is_likely());
-            cold.note(false, Duration::ZERO, 512, None);
+            cold.note(false, Duration::ZERO, 512, UNKNOWN);
         }
         assert!(!cold.is_likely());
-        cold.note(false, SLOW, 512, None);
-        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, UNKNOWN);
+        cold.note(false, SLOW, 512, UNKNOWN);
         assert_eq!(cold_for(&cold), Residency::TIMES);
     }
 
     fn two_slow_looks(cold: &Residency) {
         for _ in 0..2 {
-            cold.note(false, SLOW, 512, None);
+            cold.note(false, SLOW, 512, UNKNOWN);
         }
         assert!(cold.asks());
     }
@@ -347,11 +392,11 @@ mod tests {
         assert!(walk(&cold, 64) && !walk(&cold, 64));
         for _ in 0..Residency::PROOF {
             assert!(cold.is_tight());
-            cold.note(false, Duration::ZERO, 512, None);
+            cold.note(false, Duration::ZERO, 512, UNKNOWN);
         }
         assert!(!cold.is_tight() && !cold.is_likely());
         assert!(walk(&cold, 64));
-        (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512, None));
+        (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512, UNKNOWN));
         // What was kept so long ago proves nothing.
         assert!(walk(&cold, 64));
     }
@@ -360,8 +405,8 @@ mod tests {
     fn one_thread_at_a_time_may_sweep() {
         let cold = Residency::default();
         assert!(cold.sweep().is_none());
-        cold.note(false, SLOW, 512, None);
-        cold.note(false, SLOW, 512, None);
+        cold.note(false, SLOW, 512, UNKNOWN);
+        cold.note(false, SLOW, 512, UNKNOWN);
         let held = cold.sweep();
         assert!(held.is_some() && cold.sweep().is_none());
         drop(held);

@@ -1,14 +1,27 @@
 //! How often a thread has waited for the disk.
 
+#[cfg(not(everseen_portable))]
+use std::sync::LazyLock;
+
+/// Whether the system counts at all: no process gets far without a fault of the other kind. gVisor tells of none.
+#[cfg(not(everseen_portable))]
+static IS_COUNTED: LazyLock<bool> =
+    LazyLock::new(|| usage(libc::RUSAGE_SELF).is_some_and(|usage| usage.ru_minflt > 0));
+
 /// Returns how many of this thread's page faults have read from a disk so far; `None` where the system can't say.
 #[cfg(not(everseen_portable))]
 pub(crate) fn major_faults() -> Option<u64> {
+    let usage = usage(libc::RUSAGE_THREAD).filter(|_| *IS_COUNTED)?;
+    u64::try_from(usage.ru_majflt).ok()
+}
+
+#[cfg(not(everseen_portable))]
+fn usage(who: libc::c_int) -> Option<libc::rusage> {
     // SAFETY: zeros are a valid value of each of its numbers, and the call writes no more than one such structure.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::getrusage(libc::RUSAGE_THREAD, &mut usage) == 0).then_some(usage)
-    };
-    usage.and_then(|usage| u64::try_from(usage.ru_majflt).ok())
+        (libc::getrusage(who, &mut usage) == 0).then_some(usage)
+    }
 }
 
 #[cfg(everseen_portable)]

@@ -17,7 +17,7 @@ use crate::prefetch::BATCH;
 use crate::prefetch::BehindWalk;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::lookup_order::LookupOrder;
-use crate::prefetch::residency::CountedWalk;
+use crate::prefetch::residency::{CountedWalk, PagesRead};
 use crate::prefetch::selection::SelectionVector;
 use crate::sys::{is_cached, major_faults};
 
@@ -255,15 +255,19 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             Walk::Pages { some_found: false } => {}
         }
         if walk.has_pages() {
-            let before = match residency.suspects() {
-                true => major_faults(),
-                false => None,
-            };
+            let before = residency.suspects().then(major_faults);
             let begun = Instant::now();
             self.filter
                 .probe_many(&self.context, hashes, &mut rest, there)?;
             let taken = begun.elapsed();
-            let read = before.and_then(|before| Some(major_faults()? - before));
+            let read = match before {
+                None => PagesRead::Uncounted,
+                Some(before) => before
+                    .zip(major_faults())
+                    .map_or(PagesRead::Unknown, |(before, after)| {
+                        PagesRead::Known(after.saturating_sub(before))
+                    }),
+            };
             residency.note(asks, taken, hashes.len(), read);
         }
         for (turn, there) in (first..).zip(&*there) {
@@ -312,11 +316,12 @@ mod tests {
     /// Sends the next look-ups down the path for pages that come from disk.
     fn make_cold(store: &Store) {
         while !store.engine.hints.residency.asks() {
-            store
-                .engine
-                .hints
-                .residency
-                .note(false, Duration::from_secs(1), BATCH, None);
+            store.engine.hints.residency.note(
+                false,
+                Duration::from_secs(1),
+                BATCH,
+                PagesRead::Unknown,
+            );
         }
     }
 
