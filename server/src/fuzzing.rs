@@ -27,7 +27,7 @@ pub struct Unheard {
 
 impl Unheard {
     /// # Panics
-    /// If the folder or the options are not to be had.
+    /// If the folder or the options can't be used.
     pub fn new(folder: &Path, arguments: &[&str]) -> Self {
         let dir = folder.to_str().expect("a plain name");
         let named = ["everseen-server", "--dir", dir];

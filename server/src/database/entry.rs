@@ -1,6 +1,5 @@
 //! A name's store, open or closed.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{
@@ -126,16 +125,7 @@ impl Entry {
         let given_back: everseen::Result<()> = outcomes.into_iter().collect();
         match state.take() {
             None => given_back,
-            Some(store) => {
-                // A transactional store drops what isn't committed, and the server's own part is what it answered.
-                let committed = if store.is_dirty() {
-                    store.try_commit()
-                } else {
-                    Ok(())
-                };
-                let closed = store.store.close().map(drop);
-                committed.and(closed).and(given_back)
-            }
+            Some(store) => store.close().and(given_back),
         }
     }
 
@@ -167,18 +157,25 @@ impl Entry {
         Ok(true)
     }
 
-    /// Gives the store's file the name of another entry, which has none.
-    pub fn rename(&self, to: &Entry) -> Result<(), Refusal> {
+    /// Closes the store, and that of another entry, whose name it gets by `rename`.
+    pub fn rename(
+        &self,
+        to: &Entry,
+        rename: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), Refusal> {
         let mut state = self.alone();
         self.close_handles(&mut state)?;
-        let _target = to.alone();
+        let mut target = to.alone();
         let others = removal::side_files(&self.path).map_err(|error| refused(&error))?;
         if !others.is_empty() {
             return Err(Refusal::new(
                 "ERR another program has the store open, so it can't be renamed",
             ));
         }
-        fs::rename(&self.path, &to.path).map_err(|error| refused(&error))?;
-        sync_folder(&self.path).map_err(|error| refused(&error))
+        // One that can't be closed in order gives way as well.
+        if let Err(error) = to.close_handles(&mut target) {
+            eprintln!("everseen-server: closing a store that gives way to another: {error}");
+        }
+        rename().map_err(|error| refused(&error))
     }
 }

@@ -9,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::name::Name;
 use super::refused;
+use super::removal::remove_if_there;
+use super::transfer::draft;
 use crate::reply::Refusal;
 
 const ENDING: &str = ".expires";
@@ -75,15 +77,9 @@ impl Expiries {
 
     /// Sets a date, for good before it returns.
     pub fn set(&self, folder: &Path, name: &Name, date: u64) -> Result<(), Refusal> {
-        let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            writeln!(file, "{date}")?;
-            file.as_file().sync_all()?;
-            file.persist(name.beside(folder, ENDING))?;
-            File::open(folder)?.sync_all()
-        };
         let mut dates = self.change();
-        write().map_err(|error| refused(&error))?;
+        let written = write(folder, name, date).and_then(|()| File::open(folder)?.sync_all());
+        written.map_err(|error| refused(&error))?;
         dates.insert(name.clone(), date);
         Ok(())
     }
@@ -94,25 +90,33 @@ impl Expiries {
             return Ok(());
         }
         let mut dates = self.change();
-        let removed = match fs::remove_file(name.beside(folder, ENDING)) {
-            // A power cut could bring it back, and it would remove a key that stays.
-            Ok(()) => File::open(folder).and_then(|folder| folder.sync_all()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        };
+        // A power cut could bring it back, and it would remove a key that stays.
+        let removed = remove(folder, name).and_then(|()| File::open(folder)?.sync_all());
         removed.map_err(|error| refused(&error))?;
         dates.remove(name);
         Ok(())
     }
 
-    /// Gives one name's date to another.
-    pub fn rename(&self, folder: &Path, from: &Name, to: &Name) -> Result<(), Refusal> {
-        match self.of(from) {
-            None => self.forget(folder, to),
-            Some(date) => {
-                self.set(folder, to, date)?;
-                self.forget(folder, from)
-            }
-        }
+    /// Takes note that one name's date, in its file already, is another's.
+    pub fn note_renamed(&self, from: &Name, to: &Name) {
+        let mut dates = self.change();
+        match dates.remove(from) {
+            Some(date) => dates.insert(to.clone(), date),
+            None => dates.remove(to),
+        };
     }
+}
+
+/// Writes a name's date. It is there for good once its folder is synced.
+pub fn write(folder: &Path, name: &Name, date: u64) -> io::Result<()> {
+    let mut file = draft(folder)?;
+    writeln!(file, "{date}")?;
+    file.as_file().sync_all()?;
+    file.persist(name.beside(folder, ENDING))?;
+    Ok(())
+}
+
+/// Removes a name's date, if it has one. It is gone for good once its folder is synced.
+pub fn remove(folder: &Path, name: &Name) -> io::Result<()> {
+    remove_if_there(&name.beside(folder, ENDING))
 }

@@ -11,6 +11,7 @@ mod group_commit;
 mod name;
 mod open_store;
 mod removal;
+mod renaming;
 pub mod transfer;
 mod watches;
 
@@ -28,6 +29,7 @@ use tokio::task::block_in_place;
 
 use self::entry::Entry;
 use self::expiry::Expiries;
+use self::renaming::Renaming;
 use self::transfer::{Dumps, Loads};
 use crate::reply::Refusal;
 
@@ -69,6 +71,7 @@ impl Database {
     pub fn open(folder: &Path, opening: Opening) -> io::Result<Self> {
         transfer::remove_left(folder)?;
         removal::finish_all(folder)?;
+        renaming::finish_all(folder)?;
         Ok(Database {
             folder: folder.to_owned(),
             opening,
@@ -262,10 +265,20 @@ impl Database {
         block_in_place(|| -> Result<(), Refusal> {
             // What a killed server left in logs moves into the file, which is all that gets the name.
             self.get(from)?;
-            self.remove(to)?;
-            let target = self.entry(to);
-            self.entry(from).rename(&target)?;
-            self.expiries.rename(&self.folder, from, to)
+            let (source, target) = (self.entry(from), self.entry(to));
+            source.rename(&target, || {
+                let date = self.expiry(from);
+                let renaming = Renaming::begin(&self.folder, [from, to], date)?;
+                let renaming = renaming.ok_or(io::ErrorKind::NotFound)?;
+                renaming.finish(&self.folder).inspect_err(|_| {
+                    // What can't be renamed keeps its name. What was is finished at the next start.
+                    if name_exists(&self.folder, from) {
+                        let _ = renaming.forget(&self.folder);
+                    }
+                })
+            })?;
+            self.expiries.note_renamed(from, to);
+            Ok(())
         })?;
         Ok(true)
     }

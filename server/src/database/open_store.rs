@@ -29,6 +29,8 @@ pub struct OpenStore {
     fullness: Mutex<()>,
     /// Whether anything was done since the last commit.
     is_dirty: AtomicBool,
+    /// Whether closing it made all durable that was done; `None` before. Held while it is being closed.
+    is_safe: Mutex<Option<bool>>,
     /// Milliseconds since the server began.
     used: AtomicU64,
     /// Items that CF.DEL removed. The tag of the server's commits keeps their number.
@@ -62,6 +64,7 @@ impl OpenStore {
             counts,
             fullness: Mutex::default(),
             is_dirty: AtomicBool::new(false),
+            is_safe: Mutex::new(None),
             used: AtomicU64::new(0),
         })
     }
@@ -89,7 +92,38 @@ impl OpenStore {
         Ok(self.try_commit()?)
     }
 
-    pub(super) fn try_commit(&self) -> everseen::Result<()> {
+    fn try_commit(&self) -> everseen::Result<()> {
+        match self.commit_open() {
+            // A transactional store has dropped what wasn't committed. Of any, the disk may have failed.
+            Err(Error::Closed) if !self.is_transactional && *self.is_safe() == Some(true) => Ok(()),
+            Err(error) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                self.soil();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn is_safe(&self) -> MutexGuard<'_, Option<bool>> {
+        self.is_safe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits what was done, and closes the store.
+    pub(super) fn close(&self) -> everseen::Result<()> {
+        let mut is_safe = self.is_safe();
+        // A transactional store drops what isn't committed, and the server's own part is what it answered.
+        let committed = match self.is_dirty() {
+            true => self.commit_open(),
+            false => Ok(()),
+        };
+        let closed = self.store.close().map(drop);
+        let outcome = committed.and(closed);
+        *is_safe = Some(outcome.is_ok());
+        outcome
+    }
+
+    fn commit_open(&self) -> everseen::Result<()> {
         // Before the commit: what comes meanwhile is for the next.
         self.is_dirty.store(false, Ordering::Release);
         let deleted = self.deleted.load(Ordering::Relaxed);
@@ -99,19 +133,9 @@ impl OpenStore {
                 .store
                 .commit_with(format!("{DELETED}{deleted}").as_bytes()),
         };
-        match committed {
-            Ok(_) => {
-                self.counts.done.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            // Closing made durable what was done. In a transactional store it has dropped what wasn't committed.
-            Err(Error::Closed) if !self.is_transactional => Ok(()),
-            Err(error) => {
-                self.counts.failed.fetch_add(1, Ordering::Relaxed);
-                self.soil();
-                Err(error)
-            }
-        }
+        committed?;
+        self.counts.done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Keeps all others out who look at how full the store is.

@@ -16,7 +16,7 @@ fn note_of(store: &Path) -> PathBuf {
     store.with_extension(ENDING)
 }
 
-fn identity_of(store: &Path) -> io::Result<Option<String>> {
+pub fn identity_of(store: &Path) -> io::Result<Option<String>> {
     match fs::metadata(store) {
         Ok(found) => Ok(Some(format!("{} {}\n", found.dev(), found.ino()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -91,7 +91,7 @@ pub fn side_files(store: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,

@@ -2,11 +2,14 @@
 //!
 //! What this server's clients change is noticed. What another program does to a store's file is not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::name::Name;
+
+/// The most keys that one connection watches.
+const MOST_WATCHED: usize = 10_000;
 
 type Flag = Arc<AtomicBool>;
 
@@ -22,7 +25,7 @@ pub struct Watches {
 #[derive(Debug)]
 pub struct Watch {
     watches: Arc<Watches>,
-    names: Vec<Name>,
+    names: HashSet<Name>,
     is_changed: Flag,
 }
 
@@ -51,21 +54,24 @@ impl Watch {
     pub fn new(watches: &Arc<Watches>) -> Self {
         Watch {
             watches: Arc::clone(watches),
-            names: Vec::new(),
+            names: HashSet::new(),
             is_changed: Arc::default(),
         }
     }
 
-    /// Watches one more key.
-    pub fn add(&mut self, name: Name) {
+    /// Watches one more key, and returns whether it may.
+    pub fn add(&mut self, name: Name) -> bool {
         if self.names.contains(&name) {
-            return;
+            return true;
+        }
+        if self.names.len() == MOST_WATCHED {
+            return false;
         }
         let mut flags = self.watches.flags();
         let watchers = flags.entry(name.clone()).or_default();
         watchers.push(Arc::clone(&self.is_changed));
         self.watches.count.store(flags.len(), Ordering::SeqCst);
-        self.names.push(name);
+        self.names.insert(name)
     }
 
     pub fn is_changed(&self) -> bool {
@@ -100,10 +106,8 @@ mod tests {
         let watches = Arc::new(Watches::default());
         let [a, b, c] = [b"a", b"b", b"c"].map(|name| Name::new(name).unwrap());
         let (mut one, mut other) = (Watch::new(&watches), Watch::new(&watches));
-        one.add(a.clone());
-        one.add(a.clone());
-        other.add(a.clone());
-        other.add(b.clone());
+        assert!(one.add(a.clone()) && one.add(a.clone()));
+        assert!(other.add(a.clone()) && other.add(b.clone()));
         watches.note(&c);
         assert!(!one.is_changed() && !other.is_changed());
         watches.note(&b);
@@ -113,5 +117,14 @@ mod tests {
         assert!(one.is_changed());
         drop(one);
         assert!(watches.flags().is_empty());
+    }
+
+    #[test]
+    fn a_connection_watches_so_many_keys_and_no_more() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = Watch::new(&watches);
+        let name = |number: usize| Name::new(number.to_string().as_bytes()).unwrap();
+        assert!((0..super::MOST_WATCHED).all(|number| watch.add(name(number))));
+        assert!(watch.add(name(7)) && !watch.add(name(super::MOST_WATCHED)));
     }
 }

@@ -12,6 +12,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use tempfile::NamedTempFile;
+
 pub use self::dumps::Dumps;
 pub use self::header::{Header, Kind};
 pub use self::loads::{LoadError, Loaded, Loads};
@@ -19,7 +21,17 @@ pub use self::loads::{LoadError, Loaded, Loads};
 /// What the names of files begin with that are on their way. No store's name has a dot in it.
 const PREFIX: &str = ".everseen-server-";
 
-/// Removes what killed servers left of dumps and loads. What another server has on its way is locked, and stays.
+/// Makes a small file that gets its name once all of it is there. What a killed server leaves of it goes at the next start.
+pub fn draft(folder: &Path) -> io::Result<NamedTempFile> {
+    let draft = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .tempfile_in(folder)?;
+    // Another server on this folder removes those without a lock.
+    draft.as_file().lock()?;
+    Ok(draft)
+}
+
+/// Removes what killed servers left of dumps, loads and drafts. What another server has on its way is locked, and stays.
 pub fn remove_left(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
