@@ -72,7 +72,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_clients: usize,
 
-    /// Mebibytes of all requests that have come in part or wait for EXEC
+    /// MiB for partly received requests, and as many for commands queued for EXEC
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub max_pending: u64,
 

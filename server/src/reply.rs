@@ -62,16 +62,18 @@ impl Reply {
 
     /// Returns about how many bytes the answer takes.
     pub fn size(&self) -> usize {
-        const HEAD: usize = 16;
-        HEAD + match self {
-            Reply::Bulk(bytes) => bytes.len(),
-            Reply::Array(items) => items.iter().map(Self::size).sum(),
-            Reply::Map(pairs) => pairs
-                .iter()
-                .map(|(name, value)| name.size() + value.size())
-                .sum(),
-            _ => 0,
-        }
+        size_of::<Self>()
+            + match self {
+                Reply::Bulk(bytes) => bytes.len(),
+                Reply::Text(text) => text.len(),
+                Reply::Error(Cow::Owned(text)) | Reply::Simple(Cow::Owned(text)) => text.len(),
+                Reply::Array(items) | Reply::Set(items) => items.iter().map(Self::size).sum(),
+                Reply::Map(pairs) => pairs
+                    .iter()
+                    .map(|(name, value)| name.size() + value.size())
+                    .sum(),
+                _ => 0,
+            }
     }
 
     /// Returns whether the command met a store that was closed under it, and may be run again.

@@ -52,34 +52,51 @@ pub enum Answering {
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub queued: Vec<Batch>,
-    /// Their memory.
+    /// The bytes of memory that they take, and those that are reserved for them.
+    bytes: usize,
     reserved: Option<OwnedSemaphorePermit>,
     /// Whether one of them was refused, so that none is run.
     pub is_refused: bool,
 }
 
 impl Transaction {
+    /// What is reserved at a time.
+    const STEP: usize = 4 << 10;
+
     /// Gathers one more command.
     ///
     /// # Errors
-    /// If there is no memory for it. None is run then, so none is kept.
+    /// There is no memory for it, or the client has as much as it may have. No command is run then, so none is kept.
     pub fn queue(&mut self, server: &Server, request: Request<'_>) -> Result<(), Refusal> {
         let queued = request.to_owned();
-        let Some(permit) = server.reserve(queued.memory()) else {
-            *self = Transaction {
-                is_refused: true,
-                ..Transaction::default()
+        self.bytes += queued.memory();
+        let reserved = self
+            .reserved
+            .as_ref()
+            .map_or(0, |permit| permit.num_permits() << 10);
+        let missing = self.bytes.saturating_sub(reserved);
+        if self.bytes > server.limits.request {
+            return Err(self.refuse("OOM commands queued for EXEC exceed --max-request"));
+        }
+        if missing > 0 {
+            let Some(permit) = server.reserve_queued(missing.next_multiple_of(Self::STEP)) else {
+                return Err(self.refuse("OOM commands queued for EXEC exceed --max-pending"));
             };
-            return Err(Refusal::new(
-                "OOM the commands that wait for EXEC take as much memory as they may",
-            ));
-        };
-        match &mut self.reserved {
-            Some(reserved) => reserved.merge(permit),
-            none => *none = Some(permit),
+            match &mut self.reserved {
+                Some(reserved) => reserved.merge(permit),
+                none => *none = Some(permit),
+            }
         }
         self.queued.push(queued);
         Ok(())
+    }
+
+    fn refuse(&mut self, why: &'static str) -> Refusal {
+        *self = Transaction {
+            is_refused: true,
+            ..Transaction::default()
+        };
+        Refusal::new(why)
     }
 }
 
@@ -106,10 +123,9 @@ impl Session {
 
     /// Refuses a command for which this connection has no right.
     pub fn check(&self, command: &Command) -> Result<(), Refusal> {
-        if command.rights == Rights::Connection {
-            return Ok(());
-        }
         match self.rights {
+            None if command.is_for_strangers() => Ok(()),
+            Some(_) if command.rights == Rights::Connection => Ok(()),
             None => Err(Refusal::new("NOAUTH Authentication required.")),
             Some(rights) if rights >= command.rights => Ok(()),
             Some(_) => Err(Refusal::of(&format!(

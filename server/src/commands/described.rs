@@ -6,6 +6,9 @@ use super::{Command, Context, Rights, SYNTAX, check_subcommand, unknown_subcomma
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::request::Request;
 
+/// The most arguments of a command that describes others: what it answers is many times as long.
+const MOST_NAMED: usize = 1024;
+
 /// COMMAND [COUNT | LIST | INFO name … | DOCS name … | GETKEYS command …]
 pub fn command_command(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let Some(word) = request.get(1) else {
@@ -18,6 +21,9 @@ pub fn command_command(_: &mut Context<'_>, request: Request<'_>) -> Outcome {
         }
         b"LIST" => list(request),
         b"INFO" if request.len() == 2 => Ok(all()),
+        b"INFO" | b"DOCS" if request.len() > MOST_NAMED => {
+            Err(Refusal::new("ERR too many commands are named"))
+        }
         b"INFO" => {
             let named = request.from(2);
             let described = named.map(|name| command(name).map_or(Reply::Null, described));

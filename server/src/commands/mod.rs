@@ -58,6 +58,11 @@ impl Command {
         }
     }
 
+    /// Returns whether a client may run it before it has said who it is.
+    pub fn is_for_strangers(&self) -> bool {
+        matches!(self.name, "auth" | "hello" | "quit" | "reset")
+    }
+
     /// Returns the module that clients look for to learn whether there is the command; `None` if it is one of Redis itself.
     pub fn module(&self) -> Option<&'static str> {
         match self.name.split_once('.') {

@@ -61,7 +61,9 @@ pub fn watch(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         .watch
         .get_or_insert_with(|| Watch::new(watches));
     for argument in request.from(1) {
-        watch.add(name_of(argument)?);
+        if !watch.add(name_of(argument)?) {
+            return Err(Refusal::new("OOM too many watched keys"));
+        }
     }
     Ok(Reply::OK)
 }
@@ -92,15 +94,15 @@ pub fn exec(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
         let request = queued.get(0);
         // Rights may have gone since.
         let reply = match context.permitted(request) {
-            // One command's answer may be a thousand times as long as what was queued of it.
-            Ok(_) if bytes > server.limits.request => {
-                Refusal::new("OOM the answers of this EXEC take as much memory as they may").into()
-            }
             Ok(command) => context.run(command, request),
             Err(refusal) => refusal.into(),
         };
         bytes += reply.size();
-        reply
+        // An answer may be a thousand times as long as its command. All commands run, but not all answers are kept.
+        match bytes > server.limits.request {
+            true => Refusal::new("OOM replies to this EXEC exceed --max-request").into(),
+            false => reply,
+        }
     });
     Ok(Reply::Array(replies.collect()))
 }

@@ -35,9 +35,10 @@ def ask(wire, notes, *commands):
     answers = []
     for _ in commands:
         answer = parsed(wire.answer())
-        if isinstance(answer, Refusal):
+        # An array that ends with an error says what became of the items before it; nothing is made of that here.
+        if isinstance(answer, Refusal) or isinstance(answer, list) and any(isinstance(each, Refusal) for each in answer):
             assert MAY_BE_REFUSED, (commands, answer)
-            raise Closed(answer.encode())
+            raise Closed(repr(answer).encode())
         answer = [word.decode() if isinstance(word, bytes) else word for word in answer] if isinstance(answer, list) else answer
         answers.append(answer)
         notes.write("told", answer)

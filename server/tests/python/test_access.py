@@ -29,7 +29,7 @@ def guarded(folder):
 
 def test_nothing_is_done_before_a_client_says_who_it_is(guarded):
     with guarded.wire() as wire:
-        for command in [("BF.ADD", "k", "a"), ("INFO",), ("FLUSHALL",), ("KEYS", "*"), ("SHUTDOWN",)]:
+        for command in [("BF.ADD", "k", "a"), ("PING",), ("ECHO", "a"), ("MULTI",), ("WATCH", "k"), ("CLIENT", "ID"), ("COMMAND",), ("INFO",), ("FLUSHALL",), ("KEYS", "*"), ("SHUTDOWN",)]:
             assert wire.ask(*command) == NOAUTH, command
         assert wire.ask("HELLO", "3").startswith(b"-NOAUTH HELLO must be called")
         assert wire.ask("AUTH", "x") == WRONG

@@ -169,22 +169,35 @@ def test_what_waits_for_exec_is_counted(folder):
 
     with Server(folder / "stores", "--max-pending", "1") as server, server.wire() as wire, server.wire() as other:
         assert parsed(wire.ask("MULTI")) == "OK"
-        said = [parsed(wire.ask("BF.ADD", "k", item)) for item in range(1100)]
-        assert set(said[:1000]) == {"QUEUED"}
-        oom = "OOM the commands that wait for EXEC take as much memory as they may"
+        item = "x" * 10_000
+        oom = "OOM commands queued for EXEC exceed --max-pending"
+        said = [parsed(wire.ask("BF.ADD", "k", item)) for _ in range(120)]
+        assert set(said[:90]) == {"QUEUED"}
         assert [word for word in said if isinstance(word, Refusal)] == [oom]
         # None of them is kept, and the others may gather.
         assert parsed(other.ask("MULTI")) == "OK"
-        assert {parsed(other.ask("BF.ADD", "k", item)) for item in range(1000)} == {"QUEUED"}
+        assert {parsed(other.ask("BF.ADD", "k", item)) for _ in range(90)} == {"QUEUED"}
         assert parsed(wire.ask("EXEC")) == "EXECABORT Transaction discarded because of previous errors."
-        assert parsed(wire.ask("BF.EXISTS", "k", 0)) == 0
-        assert len(parsed(other.ask("EXEC"))) == 1000
+        assert parsed(wire.ask("EXISTS", "k")) == 0
+        # What is queued takes no room from requests that come in part.
+        assert parsed(wire.ask("ECHO", "y" * 500_000)) == b"y" * 500_000
+        assert parsed(other.ask("EXEC")) == [1] + [0] * 89
         assert parsed(wire.ask("MULTI")) == "OK"
-        assert {parsed(wire.ask("BF.ADD", "k", item)) for item in range(1000)} == {"QUEUED"}
+        assert {parsed(wire.ask("BF.ADD", "k", item)) for _ in range(90)} == {"QUEUED"}
         wire.close()
         # The server learns of the end when it reads.
-        while parsed(other.ask("MULTI")) == "OK" and {parsed(other.ask("PING")) for _ in range(1000)} != {"QUEUED"}:
+        while parsed(other.ask("MULTI")) == "OK" and {parsed(other.ask("BF.ADD", "k", item)) for _ in range(90)} != {"QUEUED"}:
             other.ask("DISCARD")
+
+
+def test_one_client_queues_at_most_a_request(folder):
+    from conftest import Server
+
+    with Server(folder / "stores", "--max-request", "1") as server, server.wire() as wire:
+        assert parsed(wire.ask("MULTI")) == "OK"
+        said = [parsed(wire.ask("PING")) for _ in range(20_000)]
+        assert [word for word in said if isinstance(word, Refusal)] == ["OOM commands queued for EXEC exceed --max-request"]
+        assert parsed(wire.ask("EXEC")).startswith("EXECABORT")
 
 
 def test_answers_of_exec_are_counted(folder):
@@ -192,16 +205,28 @@ def test_answers_of_exec_are_counted(folder):
 
     with Server(folder / "stores", "--max-request", "1", "--max-argument", "1") as server, server.wire() as wire:
         wire.ask("BF.RESERVE", "k", "0.01", "1000")
-        word, asks = "x" * 1000, 2000
+        # Each of these answers takes some tens of kilobytes.
+        asks = 300
         assert parsed(wire.ask("MULTI")) == "OK"
         for _ in range(asks):
-            assert parsed(wire.ask("ECHO", word)) == "QUEUED"
+            assert parsed(wire.ask("COMMAND")) == "QUEUED"
         assert parsed(wire.ask("BF.ADD", "k", "last")) == "QUEUED"
         said = parsed(wire.ask("EXEC"))
         assert len(said) == asks + 1
-        oom = "OOM the answers of this EXEC take as much memory as they may"
-        assert 1000 < said.index(oom) < 1100 and set(said[said.index(oom) :]) == {oom}
-        assert parsed(wire.ask("BF.EXISTS", "k", "last")) == 0
+        oom = "OOM replies to this EXEC exceed --max-request"
+        first = said.index(oom)
+        assert 3 < first < 200 and set(said[first:]) == {oom} and len(said[first - 1]) > 80
+        # All of it ran.
+        assert parsed(wire.ask("BF.EXISTS", "k", "last")) == 1
+
+
+def test_watches_and_descriptions_are_bounded(server):
+    with server.wire() as wire:
+        assert parsed(wire.ask("WATCH", *(f"k{number}" for number in range(10_000)))) == "OK"
+        assert parsed(wire.ask("WATCH", "k0")) == "OK"
+        assert parsed(wire.ask("WATCH", "one more")) == "OOM too many watched keys"
+        assert len(parsed(wire.ask("COMMAND", "INFO", *["bf.add"] * 1000))) == 1000
+        assert parsed(wire.ask("COMMAND", "INFO", *["bf.add"] * 2000)) == "ERR too many commands are named"
 
 
 def test_answers_that_nobody_reads(server, told):

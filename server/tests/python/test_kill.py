@@ -33,7 +33,7 @@ def test_kills_lose_nothing_that_was_answered(folder, seed, told):
                 server.ask("CF.RESERVE", "cuckoo", "100000")
             server.ask("BF.EXISTS", "bloom", "x")
             restarts.append(time.monotonic() - begun)
-            check(server, truth, seed)
+            check(server, truth)
             if kill == KILLS:
                 assert server.stop() == 0
                 break

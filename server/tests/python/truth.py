@@ -23,6 +23,8 @@ class Truth:
         self.claim_winners = {}
         self.last = {}
         self.unsure_commits = []
+        # A client's own items, claimed and never asked to be committed.
+        self.given_back = set()
         self.answers = 0
 
     def take(self, log, client):
@@ -40,7 +42,12 @@ class Truth:
                 self.answered(waiting.pop(0), rest[0], client, pending, batch)
         for command in waiting:
             self.unanswered(command, client, pending, batch)
-        # What was claimed and never asked to be committed is given back.
+        commits = any(command[0] == "EV.COMMIT" for command in waiting)
+        if not commits:
+            # What was claimed and never asked to be committed is given back.
+            claimed = [item for item, way in pending.items() if way == "in"]
+            claimed += [item for item, way in batch if way == "in"]
+            self.given_back.update(item for item in claimed if not item.startswith("shared-"))
 
     def answered(self, command, answer, client, pending, batch):
         name, key, *items = command
@@ -129,7 +136,7 @@ def ask_all(wire, name, key, items):
     return dict(zip(items, found, strict=True))
 
 
-def check(server, truth, seed):
+def check(server, truth):
     with server.wire() as wire:
         bloom = ask_all(wire, "BF.MEXISTS", "bloom", sorted(truth.bloom))
         assert all(bloom.values()), f"lost: {[item for item, there in bloom.items() if not there][:5]}"
@@ -154,6 +161,9 @@ def check(server, truth, seed):
         gone = ask_all(wire, "BF.MEXISTS", "claims", sorted(truth.claims_out - truth.claims_unsure))
         back = [item for item, there in gone.items() if there]
         assert len(back) <= len(gone) // 10_000, f"back: {back[:5]}"
+        kept = ask_all(wire, "BF.MEXISTS", "claims", sorted(truth.given_back))
+        kept = [item for item, there in kept.items() if there]
+        assert len(kept) <= len(truth.given_back) // 10_000, f"not committed, and there: {kept[:5]}"
         for item, winners in truth.claim_winners.items():
             assert winners == 1, f"{winners} committed {item} as new"
         for client, sequences in truth.last.items():
@@ -164,6 +174,6 @@ def check(server, truth, seed):
             assert sequence > newest or tag.decode() == sequences[newest], (client, tag, sequences[newest])
         # A commit whose answer the kill took happened whole or not at all: what it made count, of items that no one else had.
         for client, claimed, _ in truth.unsure_commits:
-            own = [item for item, way in claimed if way == "in" and item.startswith(f"{seed}-")]
+            own = [item for item, way in claimed if way == "in" and not item.startswith("shared-")]
             there = ask_all(wire, "BF.MEXISTS", "claims", own)
             assert len(set(there.values())) < 2, (client, there)
