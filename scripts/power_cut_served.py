@@ -1,5 +1,6 @@
 """What `power_cut_ext4 --server` has clients of a server do on a disk before its power is cut, and what it looks for after."""
 
+import collections
 import itertools
 import os
 import random
@@ -38,6 +39,8 @@ class Serving(Work):
         self.dark, self.over, self.failures = threading.Event(), threading.Event(), []
         begun = random.Random(self.draw.randrange(1 << 60))
         server = self.started()
+        if self.life == 1:
+            server.make_keys()
         logs = [self.scratch / f"{self.life}-{number}.log" for number in range(self.clients)]
         seeds = [f"{self.draw.randrange(1 << 32)}-{self.life}" for _ in logs]
         clients = [
@@ -71,14 +74,20 @@ class Serving(Work):
                 raise Violation("a client ended badly")
         for thread in threads:
             thread.join()
-        for number, log in enumerate(logs):
-            self.truth.take(log, number)
         self.disk.unmount()
         self.disk.mount()
         self.tally[f"rounds {self.disk.cut_told()}"] += 1
         if self.failures:
             raise Violation("\n".join(self.failures))
-        self.look()
+        try:
+            for number, log in enumerate(logs):
+                self.truth.take(log, number)
+            self.look()
+        except Violation:
+            raise
+        # Whatever goes wrong here is the server's doing, and the round is to be told with it.
+        except Exception as error:
+            raise Violation(f"{type(error).__name__}: {error}") from error
 
     def started(self):
         return Server(self.command, self.disk.root, self.max_open, self.scratch)
@@ -87,28 +96,39 @@ class Serving(Work):
         before = time.monotonic()
         server = self.started()
         try:
-            if self.life == 1:
-                for key in "bloom", "removed", "cuckoo":
-                    if server.ask("TYPE", key) == "none":
-                        raise Violation(f"the key {key} was acknowledged and is gone")
+            for key in RESERVED:
+                if server.ask("TYPE", key) == "none":
+                    raise Violation(f"the key {key} was acknowledged and is gone")
             self.at_most("ms to start again", round((time.monotonic() - before) * 1000))
-            check(server, self.truth, None)
+            check(server, self.truth)
             for keys in self.keys:
                 keys.check(server)
             self.tally["answers that hold"] += self.truth.answers - self.held
             self.held = self.truth.answers
-        except (AssertionError, Closed) as error:
-            raise Violation(f"{type(error).__name__}: {error}") from error
         finally:
-            if server.stop() != 0:
-                raise Violation("the server did not end in good order after the cut")
-        strange = [name for name in os.listdir(self.disk.root / "stores") if not name.endswith((".ever", ".json"))]
-        # What cuts leave must not pile up.
-        self.at_most("files beside the stores", len(strange))
+            status = server.stop()
+        if status != 0:
+            raise Violation(f"the server ended with {status} after the cut")
+        names = os.listdir(self.disk.root / "stores")
+        # A server that has ended leaves stores and dates. What a store has left that was cut off while it was made goes with
+        # the next of its name.
+        stores = {name for name in names if name.endswith(".ever")}
+        left = [name for name in names if not name.endswith((".ever", ".expires", ".ever-new"))]
+        left = [name for name in left if name.partition(".ever-")[0] + ".ever" in stores or ".ever-" not in name]
+        if left:
+            raise Violation(f"left behind after the end: {left}")
 
     def at_most(self, name, value):
         name = f"at most: {name}"
         self.tally[name] = max(self.tally[name], value)
+
+
+# The keys that clients fill, and how they are made.
+RESERVED = {
+    "bloom": ["BF.RESERVE", "bloom", "1e-9", "100000"],
+    "removed": ["BF.RESERVE", "removed", "1e-9", "100000"],
+    "cuckoo": ["CF.RESERVE", "cuckoo", "100000"],
+}
 
 
 class Server:
@@ -127,11 +147,12 @@ class Server:
         if not line.startswith("ready: "):
             raise Violation(f"the server does not start: {(scratch / 'server.err').read_text()[-400:]}")
         self.address = line.removeprefix("ready: ").strip()
-        for key, command in ("bloom", "BF.RESERVE"), ("removed", "BF.RESERVE"), ("cuckoo", "CF.RESERVE"):
-            given = [key, "1e-9", "100000"] if command == "BF.RESERVE" else [key, "100000"]
-            answer = self.ask(command, *given)
-            if isinstance(answer, Refusal) and "exists" not in answer:
-                raise Violation(f"{command} {key}: {answer}")
+
+    def make_keys(self):
+        for key, command in RESERVED.items():
+            answer = self.ask(*command)
+            if answer != "OK":
+                raise Violation(f"{command}: {answer}")
 
     def wire(self):
         return Wire(self.address)
@@ -153,15 +174,17 @@ class Server:
 
 
 class Keys:
-    """One client's keys, which come, go, are renamed and given dates, and what they may be: all but the last command is known."""
+    """One client's keys, which come, go, are renamed and given dates. Only the last command's outcome is unknown."""
 
     NAMES = "abcd"
 
     def __init__(self, number):
         self.number, self.made = number, itertools.count()
-        # Each a way how it may be: of each key that is there its items and whether it has a date.
+        # Every state that the keys may be in: for each key, its items and whether it expires.
         self.may_be = [{}]
         self.refused = None
+        # The last commands and answers, for messages.
+        self.last = collections.deque(maxlen=12)
 
     def name(self, key):
         return f"own{self.number}{key}"
@@ -174,8 +197,12 @@ class Keys:
                     command, change = self.drawn(draw)
                     after = [change(state) for state in self.may_be]
                     self.may_be += after
+                    self.last.append(" ".join(command)[:40])
                     answer = parsed(wire.ask(*command))
-                    if isinstance(answer, Refusal):
+                    self.last[-1] += f" -> {str(answer)[:20]}"
+                    # An array that ends with an error promises nothing that is looked at here.
+                    answers = answer if isinstance(answer, list) else [answer]
+                    if any(isinstance(each, Refusal) for each in answers):
                         self.refused = f"{command}: {answer}"
                         return
                     self.may_be = after
@@ -226,5 +253,6 @@ class Keys:
         if not fits and not partly:
             told = {key: (len(items), dated) for key, (items, dated) in found.items()}
             may = [{key: (len(items), dated) for key, (items, dated) in state.items()} for state in self.may_be]
-            raise Violation(f"client {self.number}'s keys are {told}, and may be {may}")
+            last = "\n  ".join(self.last)
+            raise Violation(f"client {self.number}'s keys are {told}, and may be {may}; last\n  {last}")
         self.may_be = [found]

@@ -44,9 +44,9 @@ class Metadata(Folder):
         super().setUp()
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
         self.write("Cargo.toml", CARGO + MEMBER)
-        for member in ["cli/", "keys/", "python/"]:
+        for member in ["cli/", "keys/", "python/", "server/"]:
             self.write(f"{member}Cargo.toml", MEMBER)
-        for member in ["cli/", "keys/", "python/", ""]:
+        for member in ["cli/", "keys/", "python/", "server/", ""]:
             self.write(f"{member}LICENSE-APACHE", "A")
             self.write(f"{member}LICENSE-MIT", "M")
         self.write("python/pyproject.toml", PYPROJECT)

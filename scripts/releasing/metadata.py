@@ -15,7 +15,7 @@ PLACEHOLDERS = {
     "contact": "contact@everseen.invalid",
 }
 # What is packed by itself, beside the library.
-MEMBERS = ["cli", "keys", "python"]
+MEMBERS = ["cli", "keys", "python", "server"]
 # This file alone may name them after they are replaced.
 OWN = "scripts/releasing/metadata.py"
 PINNED = re.compile(r"^[0-9a-f]{40}$")

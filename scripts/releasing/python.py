@@ -12,7 +12,7 @@ PLATFORM = "manylinux_2_28"
 def wheel(tree, toolbox, out):
     """Links with zig, which has the symbols of old versions of glibc: a link on this machine would take its own."""
     # What is linked in comes with its licences; the project's own lie in python/ anyway.
-    (tree.path / "python/LICENSE-THIRD-PARTY").write_text(licences.text(tree))
+    (tree.path / "python/LICENSE-THIRD-PARTY").write_text(licences.text(tree, licences.WHEEL))
     maturin(tree, toolbox, "build", "--locked", "--profile", "dist", "--compatibility", PLATFORM, "--zig", "--out", out)
 
 

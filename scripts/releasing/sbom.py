@@ -1,10 +1,10 @@
-"""Which crates are in the command and in the wheel, as CycloneDX."""
+"""Which crates are in the command, in the server and in the wheel, as CycloneDX."""
 
 import json
 
 from .source import TARGET
 
-PARTS = {"cli": "everseen", "python": "everseen-python"}
+PARTS = {"cli": "everseen", "server": "everseen-server", "python": "everseen-python"}
 
 
 def write(tree, toolbox, out):
