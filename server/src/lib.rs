@@ -16,6 +16,7 @@ mod reply;
 mod request;
 mod server;
 mod session;
+mod sys;
 mod tls;
 mod users;
 
@@ -33,6 +34,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return error.exit_code().try_into().unwrap_or(2);
         }
     };
+    sys::give_large_blocks_back();
     match listener::serve(&options) {
         Ok(()) => 0,
         Err(error) => {

@@ -1,13 +1,14 @@
 """A client process of the kill test: inserts, claims, commits and removes until the connection breaks, and notes what it knows.
 
 Run as `python clients.py ADDRESS NUMBER SEED LOG [refused]`. It writes a byte to standard output for each answer, and its notes,
-one JSON array a line, to LOG: what it is about to ask, then what was answered. With `refused` it ends at the first error, as if
+one JSON array a line, to LOG: what it is about to ask, then what was answered, and when. With `refused` it ends at the first error, as if
 the connection had broken: an error promises nothing.
 """
 
 import json
 import random
 import sys
+import time
 
 from resp import Closed, Refusal, Wire, packed, parsed
 
@@ -41,7 +42,7 @@ def ask(wire, notes, *commands):
             raise Closed(repr(answer).encode())
         answer = [word.decode() if isinstance(word, bytes) else word for word in answer] if isinstance(answer, list) else answer
         answers.append(answer)
-        notes.write("told", answer)
+        notes.write("told", answer, time.monotonic())
         sys.stdout.write(".")
         sys.stdout.flush()
     return answers

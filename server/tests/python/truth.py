@@ -27,23 +27,25 @@ class Truth:
         self.given_back = set()
         self.answers = 0
 
-    def take(self, log, client):
-        """Reads the notes of a client whose connection has ended."""
+    def take(self, log, client, doubtful=(0, 0)):
+        """Reads the notes of a client whose connection has ended. Answers of the doubtful time are none."""
         pending, batch = {}, []
         lines = [json.loads(line) for line in pathlib.Path(log).read_text().splitlines()]
         assert lines and lines[-1] == ["ends"], log
-        waiting = []
+        waiting, commits = [], False
         for kind, *rest in lines:
             if kind == "asks":
                 assert not waiting
                 waiting = list(rest)
+            elif kind == "told" and doubtful[0] <= rest[1] < doubtful[1]:
+                commits |= waiting[0][0] == "EV.COMMIT"
+                self.unanswered(waiting.pop(0), client, pending, batch)
             elif kind == "told":
                 self.answers += 1
                 self.answered(waiting.pop(0), rest[0], client, pending, batch)
         for command in waiting:
             self.unanswered(command, client, pending, batch)
-        commits = any(command[0] == "EV.COMMIT" for command in waiting)
-        if not commits:
+        if not commits and all(command[0] != "EV.COMMIT" for command in waiting):
             # What was claimed and never asked to be committed is given back.
             claimed = [item for item, way in pending.items() if way == "in"]
             claimed += [item for item, way in batch if way == "in"]
