@@ -50,7 +50,7 @@ class Serving(Work):
             )
             for number, (seed, log) in enumerate(zip(seeds, logs))
         ]
-        jobs = [(keys.work, server) for keys in self.keys]
+        jobs = [(keys.work, (server, self.dark)) for keys in self.keys]
         jobs += [(self.write_back, None)] if self.restless else []
         threads = [
             threading.Thread(target=self.guarded, args=(job, given, random.Random(begun.randrange(1 << 60))))
@@ -61,6 +61,7 @@ class Serving(Work):
         time.sleep(2 ** self.draw.uniform(-5, 1))
         ended = [client.poll() for client in clients]
         refused = [keys.refused for keys in self.keys if keys.refused]
+        self.cut_at = time.monotonic()
         self.dark.set()
         self.disk.cut(self.draw)
         if refused or any(code is not None for code in ended):
@@ -81,7 +82,7 @@ class Serving(Work):
             raise Violation("\n".join(self.failures))
         try:
             for number, log in enumerate(logs):
-                self.truth.take(log, number)
+                self.truth.take(log, number, (self.cut_at, self.cut_at + DOUBTFUL))
             self.look()
         except Violation:
             raise
@@ -103,6 +104,9 @@ class Serving(Work):
             check(server, self.truth)
             for keys in self.keys:
                 keys.check(server)
+            # What a killed server has left beside a store goes when that is opened and closed.
+            for key in server.ask("KEYS", "*"):
+                server.ask("EV.INFO", key)
             self.tally["answers that hold"] += self.truth.answers - self.held
             self.held = self.truth.answers
         finally:
@@ -123,6 +127,9 @@ class Serving(Work):
         self.tally[name] = max(self.tally[name], value)
 
 
+# For so many seconds from the cut on, an answer proves nothing: a sync that was under way may report success although the
+# journal was given up. No client would hear it if the power were gone. Whatever is answered later must hold.
+DOUBTFUL = 0.05
 # The keys that clients fill, and how they are made.
 RESERVED = {
     "bloom": ["BF.RESERVE", "bloom", "1e-9", "100000"],
@@ -189,8 +196,8 @@ class Keys:
     def name(self, key):
         return f"own{self.number}{key}"
 
-    def work(self, server, draw):
-        self.refused = None
+    def work(self, given, draw):
+        (server, dark), self.refused = given, None
         try:
             with server.wire() as wire:
                 while True:
@@ -204,6 +211,9 @@ class Keys:
                     answers = answer if isinstance(answer, list) else [answer]
                     if any(isinstance(each, Refusal) for each in answers):
                         self.refused = f"{command}: {answer}"
+                        return
+                    if dark.is_set():
+                        # What it proves is not sure: see DOUBTFUL.
                         return
                     self.may_be = after
         except (Closed, OSError):
