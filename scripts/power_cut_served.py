@@ -88,7 +88,8 @@ class Serving(Work):
             raise
         # Whatever goes wrong here is the server's doing, and the round is to be told with it.
         except Exception as error:
-            raise Violation(f"{type(error).__name__}: {error}") from error
+            last = "\n".join(line[:200] for log in logs for line in [log.name, *log.read_text().splitlines()[-6:]])
+            raise Violation(f"{type(error).__name__}: {error}\ncut at {self.cut_at}; last\n{last}") from error
 
     def started(self):
         return Server(self.command, self.disk.root, self.max_open, self.scratch)
