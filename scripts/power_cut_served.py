@@ -61,9 +61,10 @@ class Serving(Work):
         time.sleep(2 ** self.draw.uniform(-5, 1))
         ended = [client.poll() for client in clients]
         refused = [keys.refused for keys in self.keys if keys.refused]
-        self.cut_at = time.monotonic()
+        cut_at = time.monotonic()
         self.dark.set()
         self.disk.cut(self.draw)
+        doubtful = (cut_at, time.monotonic() + DOUBTFUL)
         if refused or any(code is not None for code in ended):
             raise Violation(f"refused before the cut: {refused or [log.read_text()[-400:] for log in logs]}")
         # Some clients go on for a while with a disk that takes nothing: they are to be refused.
@@ -82,14 +83,14 @@ class Serving(Work):
             raise Violation("\n".join(self.failures))
         try:
             for number, log in enumerate(logs):
-                self.truth.take(log, number, (self.cut_at, self.cut_at + DOUBTFUL))
+                self.truth.take(log, number, doubtful)
             self.look()
         except Violation:
             raise
         # Whatever goes wrong here is the server's doing, and the round is to be told with it.
         except Exception as error:
             last = "\n".join(line[:200] for log in logs for line in [log.name, *log.read_text().splitlines()[-6:]])
-            raise Violation(f"{type(error).__name__}: {error}\ncut at {self.cut_at}; last\n{last}") from error
+            raise Violation(f"{type(error).__name__}: {error}\ncut at {cut_at}; last\n{last}") from error
 
     def started(self):
         return Server(self.command, self.disk.root, self.max_open, self.scratch)
@@ -128,7 +129,7 @@ class Serving(Work):
         self.tally[name] = max(self.tally[name], value)
 
 
-# For so many seconds from the cut on, an answer proves nothing: a sync that was under way may report success although the
+# Until so many seconds after the cut, an answer proves nothing: a sync that was under way may report success although the
 # journal was given up. No client would hear it if the power were gone. Whatever is answered later must hold.
 DOUBTFUL = 0.05
 # The keys that clients fill, and how they are made.

@@ -65,7 +65,7 @@ pub struct Options {
     pub idle: u64,
 
     /// Mebibytes of memory for the write buffers of one store
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub buffer: u64,
 
     /// Clients connected at once

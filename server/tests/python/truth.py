@@ -88,7 +88,10 @@ class Truth:
                         pending[item] = "out"
             case "EV.COMMIT", _:
                 self.commit(pending, client, answer, items[1] if items else "")
+                # Of those before it whose answers are none, who knows what was claimed.
+                self.claims_unsure.update(item for item, _ in batch)
                 pending.clear()
+                batch.clear()
 
     def commit(self, pending, client, sequence, tag):
         for item, way in pending.items():

@@ -27,7 +27,7 @@ pub fn measure_long(session: &Session, lines: u64) -> io::Result<()> {
     // The line of the stream stands, whatever `verify` says.
     let bits = format!("{:.2}; not yet", report::bits(&run, lines));
     let title = format!("{:.0e}", lines as f64);
-    report::line(&title, "an empty store", &[run.clone()], &bits)?;
+    report::line(&title, "an empty store", std::slice::from_ref(&run), &bits)?;
     let seconds = session.verify(&store)?;
     let bits = format!("{:.2}; {seconds:.1}", report::bits(&run, lines));
     report::line(&title, "an empty store", &[run], &bits)
