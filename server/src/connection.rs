@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::commands::{Answers, run_batch};
+use crate::memory::Reserved;
 use crate::reply::Reply;
 use crate::request::{Batch, Cutter, Limits};
 use crate::server::Server;
@@ -114,7 +114,7 @@ struct Input {
     buffer: BytesMut,
     cutter: Cutter,
     /// Of a large request of which only a part has come, the memory.
-    reserved: Option<OwnedSemaphorePermit>,
+    reserved: Reserved,
 }
 
 /// What reading brought.
@@ -134,22 +134,14 @@ impl Input {
         most: Option<Duration>,
     ) -> io::Result<Read> {
         if self.buffer.is_empty() {
-            self.reserved = None;
+            self.reserved = Reserved::default();
             if self.buffer.capacity() > KEPT {
                 self.buffer = BytesMut::new();
             }
         }
-        let reserved = self.reserved.as_ref();
-        let reserved = reserved.map_or(0, OwnedSemaphorePermit::num_permits);
-        let unreserved = self.buffer.len().saturating_sub(reserved << 10);
-        if unreserved > KEPT {
-            match server.reserve(unreserved) {
-                Some(permit) => match &mut self.reserved {
-                    Some(reserved) => reserved.merge(permit),
-                    none => *none = Some(permit),
-                },
-                None => return Ok(Read::TooMuch),
-            }
+        let unreserved = self.buffer.len().saturating_sub(self.reserved.bytes());
+        if unreserved > KEPT && !server.pending.reserve(&mut self.reserved, unreserved) {
+            return Ok(Read::TooMuch);
         }
         self.buffer.reserve(4 << 10);
         let bytes = tokio::select! {

@@ -10,6 +10,7 @@ mod database;
 #[doc(hidden)]
 pub mod fuzzing;
 mod listener;
+mod memory;
 mod metrics;
 mod options;
 mod reply;

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::database::{Database, Opening};
+use crate::memory::Pool;
 use crate::metrics::Counts;
 use crate::options::{Durability, Options};
 use crate::request::Limits;
@@ -27,10 +28,10 @@ pub struct Server {
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
-    /// One permit for each KiB of requests that have come in part.
-    pending: Arc<Semaphore>,
-    /// One permit for each KiB of commands queued for EXEC.
-    queued: Arc<Semaphore>,
+    /// For requests that have come in part.
+    pub pending: Pool,
+    /// For commands queued for EXEC.
+    pub queued: Pool,
     ends: watch::Sender<bool>,
 }
 
@@ -58,8 +59,8 @@ impl Server {
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),
-            pending: kibibytes(bytes(options.max_pending)),
-            queued: kibibytes(bytes(options.max_pending)),
+            pending: Pool::new(bytes(options.max_pending)),
+            queued: Pool::new(bytes(options.max_pending)),
             ends: watch::Sender::new(false),
         })
     }
@@ -73,16 +74,6 @@ impl Server {
             return None;
         }
         Some(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Reserves memory for a request that has come in part; `None` if all such requests have what they may have.
-    pub fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        reserved(&self.pending, bytes)
-    }
-
-    /// Reserves memory for commands queued for EXEC; `None` if all of them have what they may have.
-    pub fn reserve_queued(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        reserved(&self.queued, bytes)
     }
 
     /// Lets commands run beside others, as long as the guard is held.
@@ -110,13 +101,4 @@ impl Server {
         // The sender lives as long as `self`.
         let _ = ends.wait_for(|&ends| ends).await;
     }
-}
-
-fn kibibytes(bytes: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(bytes >> 10))
-}
-
-fn reserved(kibibytes: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
-    let permits = u32::try_from(bytes.div_ceil(1024)).ok()?;
-    Arc::clone(kibibytes).try_acquire_many_owned(permits).ok()
 }

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::commands::{Command, Rights};
 use crate::database::{Claimant, Database, Name, Watch};
+use crate::memory::Reserved;
 use crate::reply::{Protocol, Refusal};
 use crate::request::{Batch, Request};
 use crate::server::Server;
@@ -54,7 +53,7 @@ pub struct Transaction {
     pub queued: Vec<Batch>,
     /// The bytes of memory that they take, and those that are reserved for them.
     bytes: usize,
-    reserved: Option<OwnedSemaphorePermit>,
+    reserved: Reserved,
     /// Whether one of them was refused, so that none is run.
     pub is_refused: bool,
 }
@@ -63,29 +62,23 @@ impl Transaction {
     /// What is reserved at a time.
     const STEP: usize = 4 << 10;
 
-    /// Gathers one more command.
+    /// Gathers one more command; nothing once one was refused, since none will be run.
     ///
     /// # Errors
     /// There is no memory for it, or the client has as much as it may have. No command is run then, so none is kept.
     pub fn queue(&mut self, server: &Server, request: Request<'_>) -> Result<(), Refusal> {
+        if self.is_refused {
+            return Ok(());
+        }
         let queued = request.to_owned();
         self.bytes += queued.memory();
-        let reserved = self
-            .reserved
-            .as_ref()
-            .map_or(0, |permit| permit.num_permits() << 10);
-        let missing = self.bytes.saturating_sub(reserved);
+        let missing = self.bytes.saturating_sub(self.reserved.bytes());
         if self.bytes > server.limits.request {
             return Err(self.refuse("OOM commands queued for EXEC exceed --max-request"));
         }
-        if missing > 0 {
-            let Some(permit) = server.reserve_queued(missing.next_multiple_of(Self::STEP)) else {
-                return Err(self.refuse("OOM commands queued for EXEC exceed --max-pending"));
-            };
-            match &mut self.reserved {
-                Some(reserved) => reserved.merge(permit),
-                none => *none = Some(permit),
-            }
+        let step = missing.next_multiple_of(Self::STEP);
+        if missing > 0 && !server.queued.reserve(&mut self.reserved, step) {
+            return Err(self.refuse("OOM commands queued for EXEC exceed --max-pending"));
         }
         self.queued.push(queued);
         Ok(())

@@ -133,11 +133,7 @@ impl Context<'_> {
         if let Some(open) = &mut self.session.transaction
             && !transaction::runs_at_once(found.name)
         {
-            let queued = match open.is_refused {
-                // None will be run.
-                true => Ok(()),
-                false => open.queue(self.server, request),
-            };
+            let queued = open.queue(self.server, request);
             return queued.map_or_else(Reply::from, |()| Reply::simple("QUEUED"));
         }
         if found.name == "exec" {

@@ -1,16 +1,16 @@
 //! When names are removed. Each has a file of its own beside its store, so that a date costs what it is, and none is lost.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::name::Name;
 use super::refused;
-use super::removal::remove_if_there;
-use super::transfer::draft;
+use super::removal::{remove_if_there, sync};
+use super::transfer::write_whole;
 use crate::reply::Refusal;
 
 const ENDING: &str = ".expires";
@@ -78,7 +78,7 @@ impl Expiries {
     /// Sets a date, for good before it returns.
     pub fn set(&self, folder: &Path, name: &Name, date: u64) -> Result<(), Refusal> {
         let mut dates = self.change();
-        let written = write(folder, name, date).and_then(|()| File::open(folder)?.sync_all());
+        let written = write(folder, name, date).and_then(|()| sync(folder));
         written.map_err(|error| refused(&error))?;
         dates.insert(name.clone(), date);
         Ok(())
@@ -91,7 +91,7 @@ impl Expiries {
         }
         let mut dates = self.change();
         // A power cut could bring it back, and it would remove a key that stays.
-        let removed = remove(folder, name).and_then(|()| File::open(folder)?.sync_all());
+        let removed = remove(folder, name).and_then(|()| sync(folder));
         removed.map_err(|error| refused(&error))?;
         dates.remove(name);
         Ok(())
@@ -109,11 +109,7 @@ impl Expiries {
 
 /// Writes a name's date. It is there for good once its folder is synced.
 pub fn write(folder: &Path, name: &Name, date: u64) -> io::Result<()> {
-    let mut file = draft(folder)?;
-    writeln!(file, "{date}")?;
-    file.as_file().sync_all()?;
-    file.persist(name.beside(folder, ENDING))?;
-    Ok(())
+    write_whole(&name.beside(folder, ENDING), &format!("{date}\n"))
 }
 
 /// Removes a name's date, if it has one. It is gone for good once its folder is synced.

@@ -96,13 +96,13 @@ impl OpenStore {
         match self.commit_open() {
             // A transactional store has dropped what wasn't committed. Of any, the disk may have failed.
             Err(Error::Closed) if !self.is_transactional && *self.is_safe() == Some(true) => Ok(()),
-            Err(error) => {
-                self.counts.failed.fetch_add(1, Ordering::Relaxed);
-                self.soil();
-                Err(error)
-            }
-            Ok(()) => Ok(()),
+            outcome => outcome.inspect_err(|_| self.note_failed()),
         }
+    }
+
+    fn note_failed(&self) {
+        self.counts.failed.fetch_add(1, Ordering::Relaxed);
+        self.soil();
     }
 
     fn is_safe(&self) -> MutexGuard<'_, Option<bool>> {
@@ -114,7 +114,7 @@ impl OpenStore {
         let mut is_safe = self.is_safe();
         // A transactional store drops what isn't committed, and the server's own part is what it answered.
         let committed = match self.is_dirty() {
-            true => self.commit_open(),
+            true => self.commit_open().inspect_err(|_| self.note_failed()),
             false => Ok(()),
         };
         let closed = self.store.close().map(drop);

@@ -4,9 +4,11 @@
 //! beside it first, and a server that finds that note finishes the work.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use super::transfer::write_whole;
 
 /// The ending of a note. It tells which file the store was, since another may have its name by then.
 const ENDING: &str = "removing";
@@ -18,7 +20,7 @@ fn note_of(store: &Path) -> PathBuf {
 
 pub fn identity_of(store: &Path) -> io::Result<Option<String>> {
     match fs::metadata(store) {
-        Ok(found) => Ok(Some(format!("{} {}\n", found.dev(), found.ino()))),
+        Ok(found) => Ok(Some(format!("{} {}", found.dev(), found.ino()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -30,9 +32,7 @@ pub fn remove(store: &Path) -> io::Result<bool> {
         return Ok(false);
     };
     let note = note_of(store);
-    let mut file = File::create(&note)?;
-    file.write_all(identity.as_bytes())?;
-    file.sync_all()?;
+    write_whole(&note, &format!("{identity}\n"))?;
     sync_folder(store)?;
     let removed = finish(store, &note);
     if removed.is_err() {
@@ -68,7 +68,7 @@ pub fn finish_all(folder: &Path) -> io::Result<()> {
         let noted = fs::read_to_string(&note)?;
         match identity_of(&store)? {
             // Another store has the name since, or the note was not yet written.
-            Some(other) if other != noted => remove_if_there(&note)?,
+            Some(other) if other != noted.trim_end() => remove_if_there(&note)?,
             _ => finish(&store, &note)?,
         }
     }
@@ -100,20 +100,23 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// Makes a file's new name, or its end, durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+    path.parent().map_or(Ok(()), sync)
+}
+
+/// Makes all names in a folder durable, and that others are gone.
+pub fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::fs;
     use std::path::Path;
 
     use super::{finish_all, identity_of, note_of, remove};
 
-    fn names(folder: &Path) -> Vec<String> {
+    /// Returns the names of all files in a folder, sorted.
+    pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         let mut names: Vec<_> = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

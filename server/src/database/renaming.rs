@@ -2,14 +2,14 @@
 //!
 //! What is about to happen is noted in a file beside the store first, and a server that finds that note finishes the work.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::expiry;
 use super::name::Name;
-use super::removal::{identity_of, remove_if_there, remove_side_files};
-use super::transfer::draft;
+use super::removal::{identity_of, remove_if_there, remove_side_files, sync};
+use super::transfer::write_whole;
 
 /// The ending of a note.
 const ENDING: &str = ".renaming";
@@ -42,10 +42,7 @@ impl Renaming {
             date,
             identity,
         };
-        let mut note = draft(folder)?;
-        note.write_all(renaming.text(folder).as_bytes())?;
-        note.as_file().sync_all()?;
-        note.persist(renaming.note(folder))?;
+        write_whole(&renaming.note(folder), &renaming.text(folder))?;
         sync(folder)?;
         Ok(Some(renaming))
     }
@@ -59,14 +56,12 @@ impl Renaming {
         let to = self.to.path(folder);
         let file = to.file_name().unwrap_or_default().to_string_lossy();
         let date = self.date.map_or("-".to_owned(), |date| date.to_string());
-        // The identity has a line's end of its own.
-        format!("{file}\n{date}\n{}", self.identity)
+        format!("{file}\n{date}\n{}\n", self.identity)
     }
 
     fn of_text(from: Name, text: &str) -> Option<Self> {
-        let mut lines = text.split_inclusive('\n');
-        let mut line = || lines.next()?.strip_suffix('\n');
-        let (file, date, identity) = (line()?, line()?, line()?);
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        let (file, date, identity) = (lines.next()?, lines.next()?, lines.next()?);
         Some(Renaming {
             from,
             to: Name::of_file(file.as_ref())?,
@@ -74,7 +69,7 @@ impl Renaming {
                 "-" => None,
                 date => Some(date.parse().ok()?),
             },
-            identity: format!("{identity}\n"),
+            identity: identity.to_owned(),
         })
     }
 
@@ -124,22 +119,10 @@ pub fn finish_all(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
+    use crate::database::removal::tests::names;
 
     /// Two stores, the second with a log and a date.
     fn stores(folder: &Path) -> [Name; 2] {

@@ -9,10 +9,8 @@ mod header;
 mod loads;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
-
-use tempfile::NamedTempFile;
 
 pub use self::dumps::Dumps;
 pub use self::header::{Header, Kind};
@@ -21,14 +19,19 @@ pub use self::loads::{LoadError, Loaded, Loads};
 /// What the names of files begin with that are on their way. No store's name has a dot in it.
 const PREFIX: &str = ".everseen-server-";
 
-/// Makes a small file that gets its name once all of it is there. What a killed server leaves of it goes at the next start.
-pub fn draft(folder: &Path) -> io::Result<NamedTempFile> {
-    let draft = tempfile::Builder::new()
+/// Writes a small file, whole or not at all; its name is there for good once its folder is synced. What a killed server leaves
+/// of it goes at the next start.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut draft = tempfile::Builder::new()
         .prefix(PREFIX)
         .tempfile_in(folder)?;
     // Another server on this folder removes those without a lock.
     draft.as_file().lock()?;
-    Ok(draft)
+    draft.write_all(text.as_bytes())?;
+    draft.as_file().sync_all()?;
+    draft.persist(path)?;
+    Ok(())
 }
 
 /// Removes what killed servers left of dumps, loads and drafts. What another server has on its way is locked, and stays.
