@@ -41,6 +41,16 @@ pub(crate) enum PagesRead {
     Known(u64),
 }
 
+impl PagesRead {
+    /// Compares what the system had counted before and after, if it counts.
+    pub(crate) fn between(before: Option<u64>, after: Option<u64>) -> Self {
+        let read = before.zip(after);
+        read.map_or(Self::Unknown, |(before, after)| {
+            Self::Known(after.saturating_sub(before))
+        })
+    }
+}
+
 /// What the last walk has kept in memory.
 #[derive(Debug, Default)]
 struct LastWalk {
@@ -210,9 +220,7 @@ impl Residency {
             }
         }
     }
-}
 
-impl Residency {
     /// Returns whether a slow batch has not waited for the disk.
     fn is_disproved(&self, taken: Duration, keys: usize, read: PagesRead) -> bool {
         match read {

@@ -260,14 +260,9 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             self.filter
                 .probe_many(&self.context, hashes, &mut rest, there)?;
             let taken = begun.elapsed();
-            let read = match before {
-                None => PagesRead::Uncounted,
-                Some(before) => before
-                    .zip(major_faults())
-                    .map_or(PagesRead::Unknown, |(before, after)| {
-                        PagesRead::Known(after.saturating_sub(before))
-                    }),
-            };
+            let read = before.map_or(PagesRead::Uncounted, |before| {
+                PagesRead::between(before, major_faults())
+            });
             residency.note(asks, taken, hashes.len(), read);
         }
         for (turn, there) in (first..).zip(&*there) {
