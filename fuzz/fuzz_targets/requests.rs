@@ -1,6 +1,7 @@
 //! Bytes that a client sends, as they come and all at once.
 #![no_main]
 
+use everseen_fuzz::wire::packed;
 use everseen_server::fuzzing;
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
 
@@ -28,12 +29,8 @@ fuzz_target!(|input: Input| {
         match part {
             Part::Any(any) => bytes.extend_from_slice(any),
             Part::Request(words) => {
-                bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-                for word in words {
-                    bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                    bytes.extend_from_slice(word);
-                    bytes.extend_from_slice(b"\r\n");
-                }
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                bytes.extend(packed(&words));
             }
             Part::Count(count) => bytes.extend_from_slice(format!("*{count}\r\n").as_bytes()),
             Part::Length(length) => bytes.extend_from_slice(format!("${length}\r\n").as_bytes()),

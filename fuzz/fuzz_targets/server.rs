@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use everseen_fuzz::answers;
 use everseen_fuzz::forge::{Patch, patch};
+use everseen_fuzz::wire::{packed, whole};
 use everseen_server::fuzzing::{Unheard, commands};
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
 use tempfile::TempDir;
@@ -123,7 +123,7 @@ fuzz_target!(|input: Input| {
     let pieces: Vec<Vec<u8>> = input.parts.iter().map(|part| said(part, servers)).collect();
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     let came = server.converse(&pieces);
-    assert_eq!(answers::whole(&came), came.len(), "{}", came.escape_ascii());
+    assert_eq!(whole(&came), came.len(), "{}", came.escape_ascii());
     let flush = packed(&[b"FLUSHALL"]);
     let add = packed(&[b"BF.ADD", b"alive", b"x"]);
     let other = server.converse(&[&flush, &add, &flush]);
@@ -169,16 +169,6 @@ fn said(part: &Part, servers: &Servers) -> Vec<u8> {
         }
         Part::Any(any) => any.clone(),
     }
-}
-
-fn packed(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
 }
 
 /// Dumps a store: the answer to each call is an array of the next cursor and a piece.

@@ -1,4 +1,15 @@
-//! What a server of either version of Redis' protocol sends, read without the crate that the server writes it with.
+//! What clients and servers of Redis' protocol send, without the crate that the server uses.
+
+/// Returns a command as clients send it.
+pub fn packed(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
 
 /// Returns the length of the answers that `bytes` begin with, each of them whole; how many bytes are left tells whether all
 /// were.
