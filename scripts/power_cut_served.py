@@ -3,11 +3,8 @@
 import collections
 import itertools
 import os
-import random
-import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,7 +12,8 @@ from power_cut_work import Violation, Work
 
 CLIENTS = Path(__file__).resolve().parent.parent / "server" / "tests" / "python"
 sys.path.insert(0, str(CLIENTS))
-from resp import Closed, Refusal, Wire, parsed
+from resp import Closed, Refusal, parsed
+from served import Server
 from truth import Truth, check
 
 
@@ -33,69 +31,62 @@ class Serving(Work):
     def told(self):
         return f"a server, {self.clients} clients that fill, {self.folders} that make and remove keys"
 
-    def live(self, last):
-        """One life of the disk: work, cut, mount, look."""
+    def jobs(self):
         self.life += 1
-        self.dark, self.over, self.failures = threading.Event(), threading.Event(), []
-        begun = random.Random(self.draw.randrange(1 << 60))
-        server = self.started()
+        self.server = self.started()
         if self.life == 1:
-            server.make_keys()
-        logs = [self.scratch / f"{self.life}-{number}.log" for number in range(self.clients)]
-        seeds = [f"{self.draw.randrange(1 << 32)}-{self.life}" for _ in logs]
-        clients = [
+            for command in RESERVED.values():
+                if (answer := self.server.ask(*command)) != "OK":
+                    raise Violation(f"{command}: {answer}")
+        self.logs = [self.scratch / f"{self.life}-{number}.log" for number in range(self.clients)]
+        self.fillers = [
             subprocess.Popen(
-                [sys.executable, CLIENTS / "clients.py", server.address, str(number), seed, log, "refused"],
+                [sys.executable, CLIENTS / "clients.py", self.server.address, str(number), self.seed(), log, "refused"],
                 stdout=subprocess.DEVNULL,
             )
-            for number, (seed, log) in enumerate(zip(seeds, logs))
+            for number, log in enumerate(self.logs)
         ]
-        jobs = [(keys.work, (server, self.dark)) for keys in self.keys]
-        jobs += [(self.write_back, None)] if self.restless else []
-        threads = [
-            threading.Thread(target=self.guarded, args=(job, given, random.Random(begun.randrange(1 << 60))))
-            for job, given in jobs
-        ]
-        for thread in threads:
-            thread.start()
-        time.sleep(2 ** self.draw.uniform(-5, 1))
-        ended = [client.poll() for client in clients]
+        jobs = [(keys.work, (self.server, self.dark)) for keys in self.keys]
+        return jobs + ([(self.write_back, None)] if self.restless else [])
+
+    def seed(self):
+        return f"{self.draw.randrange(1 << 32)}-{self.life}"
+
+    def expect_no_failure(self):
         refused = [keys.refused for keys in self.keys if keys.refused]
-        cut_at = time.monotonic()
-        self.dark.set()
-        self.disk.cut(self.draw)
-        doubtful = (cut_at, time.monotonic() + DOUBTFUL)
-        if refused or any(code is not None for code in ended):
-            raise Violation(f"refused before the cut: {refused or [log.read_text()[-400:] for log in logs]}")
-        # Some clients go on for a while with a disk that takes nothing: they are to be refused.
-        time.sleep(self.draw.choice([0, 0, 0.02, 0.2]))
-        self.over.set()
-        server.kill()
-        for client in clients:
-            if client.wait() != 0:
-                raise Violation("a client ended badly")
-        for thread in threads:
-            thread.join()
-        self.disk.unmount()
-        self.disk.mount()
-        self.tally[f"rounds {self.disk.cut_told()}"] += 1
-        if self.failures:
-            raise Violation("\n".join(self.failures))
+        refused += [log.read_text()[-400:] for log, filler in zip(self.logs, self.fillers) if filler.poll() is not None]
+        if refused:
+            raise Violation(f"refused before the cut: {refused}")
+
+    def kill_all(self):
+        self.server.kill()
+        if any([filler.wait() for filler in self.fillers]):
+            raise Violation("a client ended badly")
+
+    def look(self, last):
         try:
-            for number, log in enumerate(logs):
-                self.truth.take(log, number, doubtful)
-            self.look()
+            for number, log in enumerate(self.logs):
+                self.truth.take(log, number, (self.cut_at, self.cut_by + DOUBTFUL))
+            self.ask_all()
         except Violation:
             raise
         # Whatever goes wrong here is the server's doing, and the round is to be told with it.
         except Exception as error:
-            last = "\n".join(line[:200] for log in logs for line in [log.name, *log.read_text().splitlines()[-6:]])
-            raise Violation(f"{type(error).__name__}: {error}\ncut at {cut_at}; last\n{last}") from error
+            last = "\n".join(line[:200] for log in self.logs for line in [log.name, *log.read_text().splitlines()[-6:]])
+            raise Violation(f"{type(error).__name__}: {error}\ncut at {self.cut_at}; last\n{last}") from error
 
     def started(self):
-        return Server(self.command, self.disk.root, self.max_open, self.scratch)
+        with open(self.scratch / "server.err", "ab") as err:
+            try:
+                return Server(
+                    self.command, self.disk.root / "stores", "--max-open", str(self.max_open), durable="always", stderr=err
+                )
+            except AssertionError as error:
+                said = (self.scratch / "server.err").read_text()[-400:]
+                raise Violation(f"the server does not start: {error}: {said}") from error
 
-    def look(self):
+    def ask_all(self):
+        """Asks a new server about everything."""
         before = time.monotonic()
         server = self.started()
         try:
@@ -138,48 +129,6 @@ RESERVED = {
     "removed": ["BF.RESERVE", "removed", "1e-9", "100000"],
     "cuckoo": ["CF.RESERVE", "cuckoo", "100000"],
 }
-
-
-class Server:
-    """A running server on a disk whose power may be cut."""
-
-    def __init__(self, binary, root, max_open, scratch):
-        err = open(scratch / "server.err", "ab")
-        self.process = subprocess.Popen(
-            [binary, "--dir", root / "stores", "--listen", "127.0.0.1:0", "--durable", "always", "--max-open", str(max_open)],
-            stdout=subprocess.PIPE,
-            stderr=err,
-            text=True,
-        )
-        err.close()
-        line = self.process.stdout.readline()
-        if not line.startswith("ready: "):
-            raise Violation(f"the server does not start: {(scratch / 'server.err').read_text()[-400:]}")
-        self.address = line.removeprefix("ready: ").strip()
-
-    def make_keys(self):
-        for key, command in RESERVED.items():
-            answer = self.ask(*command)
-            if answer != "OK":
-                raise Violation(f"{command}: {answer}")
-
-    def wire(self):
-        return Wire(self.address)
-
-    def ask(self, *command):
-        with self.wire() as wire:
-            return parsed(wire.ask(*command))
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait()
-        self.process.stdout.close()
-        return code
 
 
 class Keys:

@@ -49,20 +49,18 @@ class Work:
         self.dark, self.over = threading.Event(), threading.Event()
         self.children, self.failures = set(), []
         seeds = [self.draw.randrange(1 << 60) for _ in range(self.workers + 4)]
-        jobs = [(self.worker, number) for number in range(self.workers)]
-        jobs += [(job, None) for job in self.beside()]
-        if not self.created and self.draw.random() < 0.85:
-            # Else the cut may come while the store is made.
-            self.make()
         threads = [
-            threading.Thread(target=self.guarded, args=(job, number, random.Random(seed)))
-            for (job, number), seed in zip(jobs, seeds)
+            threading.Thread(target=self.guarded, args=(job, given, random.Random(seed)))
+            for (job, given), seed in zip(self.jobs(), seeds)
         ]
         for thread in threads:
             thread.start()
         time.sleep(2 ** self.draw.uniform(-6, 1))
+        self.expect_no_failure()
+        self.cut_at = time.monotonic()
         self.dark.set()
         self.disk.cut(self.draw)
+        self.cut_by = time.monotonic()
         # Some go on for a while on a disk that takes nothing, and may not believe otherwise.
         time.sleep(self.draw.choice([0, 0, 0.02, 0.2]))
         self.over.set()
@@ -74,8 +72,19 @@ class Work:
         self.tally[f"rounds {self.disk.cut_told()}"] += 1
         if self.failures:
             raise Violation("\n".join(self.failures))
-        self.count_leftovers()
         self.look(last)
+
+    def jobs(self):
+        """What is done at the same time until the cut, each with what it is given."""
+        jobs = [(self.worker, number) for number in range(self.workers)]
+        jobs += [(job, None) for job in self.beside()]
+        if not self.created and self.draw.random() < 0.85:
+            # Else the cut may come while the store is made.
+            self.make()
+        return jobs
+
+    def expect_no_failure(self):
+        """Runs just before the cut, when nothing may have failed."""
 
     def worker(self, number, draw):
         if number == 0 and not self.created:
@@ -233,6 +242,7 @@ class Work:
 
     def is_made(self):
         """After a cut: whether there is a store, which may have been made without being acknowledged."""
+        self.count_leftovers()
         path = self.disk.root / self.store
         if self.created and not path.exists():
             raise Violation("the store is gone")

@@ -28,24 +28,24 @@ class Truth:
         self.answers = 0
 
     def take(self, log, client, doubtful=(0, 0)):
-        """Reads the notes of a client whose connection has ended. Answers of the doubtful time are none."""
+        """Reads the notes of a client whose connection has ended. Answers within the doubtful time count as missing."""
         pending, batch = {}, []
         lines = [json.loads(line) for line in pathlib.Path(log).read_text().splitlines()]
         assert lines and lines[-1] == ["ends"], log
-        waiting, commits = [], False
+        waiting, missing = [], []
         for kind, *rest in lines:
             if kind == "asks":
                 assert not waiting
                 waiting = list(rest)
             elif kind == "told" and doubtful[0] <= rest[1] < doubtful[1]:
-                commits |= waiting[0][0] == "EV.COMMIT"
-                self.unanswered(waiting.pop(0), client, pending, batch)
+                missing.append(waiting.pop(0))
+                self.unanswered(missing[-1], client, pending, batch)
             elif kind == "told":
                 self.answers += 1
                 self.answered(waiting.pop(0), rest[0], client, pending, batch)
         for command in waiting:
             self.unanswered(command, client, pending, batch)
-        if not commits and all(command[0] != "EV.COMMIT" for command in waiting):
+        if all(command[0] != "EV.COMMIT" for command in missing + waiting):
             # What was claimed and never asked to be committed is given back.
             claimed = [item for item, way in pending.items() if way == "in"]
             claimed += [item for item, way in batch if way == "in"]
@@ -88,7 +88,7 @@ class Truth:
                         pending[item] = "out"
             case "EV.COMMIT", _:
                 self.commit(pending, client, answer, items[1] if items else "")
-                # Of those before it whose answers are none, who knows what was claimed.
+                # Claims whose answers are missing may be part of this commit.
                 self.claims_unsure.update(item for item, _ in batch)
                 pending.clear()
                 batch.clear()
