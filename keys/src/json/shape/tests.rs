@@ -251,3 +251,69 @@ fn gaps(shape: &Shape) -> usize {
     });
     shape.gaps.len() + deeper.sum::<usize>()
 }
+
+/// The slow twin is the parser.
+#[test]
+fn a_length_that_is_seen_at_once_is_that_of_the_parser() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = Rng::with_seed(seed);
+    let mut seen = 0;
+    for _ in 0..200_000 {
+        let mut json = String::new();
+        match random.u8(..4) {
+            0 => quoted(&text(&mut random), &mut random, &mut json),
+            1 => json = format!("\"{}\"", "plain \u{e9}/".repeat(random.usize(..9))),
+            2 => json = (f64::from(random.u32(..)) / 64.0).to_string(),
+            _ => json = format!("{:e}", random.f64()),
+        }
+        let mut record = json.into_bytes();
+        if random.u8(..4) == 0 {
+            damage(&mut record, &mut random);
+        }
+        record.extend_from_slice([&b","[..], b"}", b" ", b", \"k\": 1}", b""][random.usize(..5)]);
+        if let Some(length) = plain_length(&record) {
+            seen += 1;
+            // Behind a value that it takes for whole, the parser looks for white space or punctuation, as a gap begins with.
+            let whole = &record[..length];
+            assert_eq!(
+                parsed_length(whole),
+                Some(length),
+                "{}",
+                record.escape_ascii()
+            );
+            if matches!(record.get(length), Some(b',' | b'}' | b' ')) {
+                assert_eq!(
+                    parsed_length(&record),
+                    Some(length),
+                    "{}",
+                    record.escape_ascii()
+                );
+            }
+        }
+    }
+    assert!(seen > 50_000, "{seen}");
+    for (text, length) in [
+        (&b"\"a\",1"[..], Some(3)),
+        (b"\"\"}", Some(2)),
+        (b"\"\xff\" ", Some(3)),
+        (b"\"a\\\"b\",", None),
+        (b"\"a\nb\",", None),
+        (b"\"a", None),
+        (b"\"", None),
+        (b"120,", Some(3)),
+        (b"0.50}", Some(4)),
+        (b"0,", Some(1)),
+        // The gap behind it is none, so the parser reads the record and refuses it.
+        (b"01,", Some(1)),
+        (b"1.,", None),
+        (b"1.5e3,", None),
+        (b"1E3,", None),
+        (b"12", None),
+        (b"-1,", None),
+        (b" 1,", None),
+        (b"", None),
+    ] {
+        assert_eq!(plain_length(text), length, "{}", text.escape_ascii());
+    }
+}
