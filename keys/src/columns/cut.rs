@@ -1,7 +1,7 @@
 //! Where CSV records end: at the line feeds outside of quotes.
 
 use csv_core::{ReadFieldResult, Reader};
-use memchr::{memchr2, memrchr};
+use memchr::{memchr, memchr2, memrchr};
 
 use super::parser;
 
@@ -10,7 +10,8 @@ const SCRATCH: usize = 4096;
 
 /// Finds the ends of CSV records in bytes that come piece by piece.
 ///
-/// Only fields with quotes in them go through the parser. It stands at the start of a field in between.
+/// Only fields with quotes in them go through the parser, unless they are written as they should be: from quote to quote,
+/// with those in between doubled. It stands at the start of a field in between.
 pub struct CsvCutter {
     parser: Reader,
     delimiter: u8,
@@ -55,7 +56,15 @@ impl CsvCutter {
                     let delimiter = memrchr(self.delimiter, before);
                     let field = delimiter.map_or(0, |delimiter| delimiter + 1);
                     at += field;
-                    self.is_open = at < bytes.len();
+                    match quoted_length(&bytes[at..], self.delimiter) {
+                        Some(length) => {
+                            at += length;
+                            if bytes[at - 1] == b'\n' {
+                                end(at - 1);
+                            }
+                        }
+                        None => self.is_open = at < bytes.len(),
+                    }
                 }
             }
         }
@@ -82,5 +91,21 @@ impl CsvCutter {
             }
         }
         (at, false)
+    }
+}
+
+/// Returns the length of a field with the delimiter or line feed behind it, if it is written from quote to quote.
+fn quoted_length(field: &[u8], delimiter: u8) -> Option<usize> {
+    let mut at = 1;
+    if *field.first()? != b'"' {
+        return None;
+    }
+    loop {
+        let quote = at + memchr(b'"', field.get(at..)?)?;
+        match *field.get(quote + 1)? {
+            b'"' => at = quote + 2,
+            byte if byte == delimiter || byte == b'\n' => return Some(quote + 2),
+            _ => return None,
+        }
     }
 }

@@ -177,6 +177,12 @@ impl Csv {
                 || delimiters.is_some_and(|count| has_delimiters(plain, self.delimiter, count))
         };
         // What stands before the first quote is as it would be without it.
+        if let [Some(place)] = *self.places
+            && let Some((field, true)) = plain_field(plain, self.delimiter, place)
+        {
+            each(field);
+            return Ok(());
+        }
         let is_plain = self.places.iter().all(is_plain);
         if !is_plain {
             let last = self.places.iter().flatten().max();
@@ -187,7 +193,9 @@ impl Csv {
             let missing = || ColumnError::Missing { name: name.clone() };
             let place = place.ok_or(ColumnError::NoHeader)?;
             each(if is_plain {
-                plain_field(record, this.delimiter, place).ok_or_else(missing)?
+                plain_field(record, this.delimiter, place)
+                    .ok_or_else(missing)?
+                    .0
             } else if place < this.ends.len() {
                 &this.text[this.parsed(place)]
             } else {
@@ -254,16 +262,16 @@ fn has_delimiters(text: &[u8], delimiter: u8, count: usize) -> bool {
     memchr_iter(delimiter, text).nth(count - 1).is_some()
 }
 
-/// Returns a field of a record without quotes, or before them.
-fn plain_field(record: &[u8], delimiter: u8, place: usize) -> Option<&[u8]> {
+/// Returns a field of a record without quotes, or before them, and whether a delimiter ends it.
+fn plain_field(record: &[u8], delimiter: u8, place: usize) -> Option<(&[u8], bool)> {
     let mut ends = memchr_iter(delimiter, record);
     let start = match place.checked_sub(1) {
         None if record.is_empty() => return None,
         None => 0,
         Some(before) => ends.nth(before)? + 1,
     };
-    let end = ends.next().unwrap_or(record.len());
-    Some(&record[start..end])
+    let end = ends.next();
+    Some((&record[start..end.unwrap_or(record.len())], end.is_some()))
 }
 
 /// Finds columns of lines that are cut at each separator, whatever stands between.

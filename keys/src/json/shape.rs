@@ -17,9 +17,9 @@
 //! compared, and the parser reads the values alone. That takes half as long as having it read names and punctuation.
 //!
 //! Starting the parser takes longer than reading most values, so it isn't started for those whose end is where anybody
-//! would see it: strings without escapes, and numbers without a sign or an exponent.
+//! would see it: strings without `\u`, and numbers without a sign or an exponent.
 //!
-//! Nothing is judged here. A record with an unknown gap, or a value that the parser refuses, is read as a whole by
+//! Nothing is refused here. A record with an unknown gap, or a value that the parser refuses, is read as a whole by
 //! [`walk`](super::walk), which says what is wrong with it, and its gaps are known from then on.
 
 #[cfg(test)]
@@ -301,12 +301,20 @@ fn plain_length(text: &[u8]) -> Option<usize> {
     let (first, rest) = text.split_first()?;
     match first {
         b'"' => {
-            let length = memchr2(b'"', b'\\', rest)?;
+            let mut length = 0;
+            loop {
+                length += memchr2(b'"', b'\\', &rest[length..])?;
+                match rest[length] {
+                    b'"' => break,
+                    // Which numbers of characters there are is the parser's to say.
+                    _ if b"\"\\/bfnrt".contains(rest.get(length + 1)?) => length += 2,
+                    _ => return None,
+                }
+            }
             // Not up to the first one only: a loop without an end in the middle reads many bytes at once.
-            let has_control = rest[..length]
-                .iter()
-                .fold(false, |has, byte| has | (*byte < b' '));
-            (rest[length] == b'"' && !has_control).then_some(length + 2)
+            let text = rest[..length].iter();
+            let has_control = text.fold(false, |has, byte| has | (*byte < b' '));
+            (!has_control).then_some(length + 2)
         }
         b'0'..=b'9' => {
             let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -266,7 +266,10 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             residency.note(asks, taken, hashes.len(), read);
         }
         for (turn, there) in (first..).zip(&*there) {
-            found.present[order.place(turn)] |= *there;
+            // The places are all over memory: none is touched for a key that is absent.
+            if *there {
+                found.present[order.place(turn)] = true;
+            }
         }
         if let (Some((step, older)), Walk::Both(view)) = (&mut found.older, walk) {
             let recent = self.find_recent((view, *step), hashes, there)?;
