@@ -85,7 +85,7 @@ pub(crate) fn pages_for(count: u64) -> u64 {
 /// Returns the first place for this many pages that overlaps none of the taken ranges and begins where a layer could
 /// begin. Sorts the ranges.
 pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
-    taken.sort_by_key(|range| range.start);
+    taken.sort_unstable_by_key(|range| range.start);
     let mut at = FIRST_PAGE;
     for range in &*taken {
         if range.start >= at && range.start - at >= pages {

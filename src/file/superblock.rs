@@ -133,7 +133,7 @@ impl Superblock {
     /// Returns the pages before the end that belong to no layer and no section.
     pub(crate) fn unnamed(&self) -> Vec<Range<u64>> {
         let mut named = self.named();
-        named.sort_by_key(|pages| pages.start);
+        named.sort_unstable_by_key(|pages| pages.start);
         let mut at = FIRST_PAGE;
         let mut unnamed = Vec::new();
         for pages in named {

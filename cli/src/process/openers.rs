@@ -31,6 +31,6 @@ pub fn of(path: &Path) -> Option<Vec<Opener>> {
             found.push(Opener { id, name });
         }
     }
-    found.sort_by_key(|opener| opener.id);
+    found.sort_unstable_by_key(|opener| opener.id);
     Some(found)
 }

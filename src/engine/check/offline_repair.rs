@@ -73,7 +73,7 @@ fn repair_at_rest(options: &OpenOptions, path: &Path, on: OnDamage) -> Result<Re
     report.pages.extend(store.checkpoints.take_repaired());
     report
         .pages
-        .sort_by_key(|damage| (damage.layer, damage.page));
+        .sort_unstable_by_key(|damage| (damage.layer, damage.page));
     Ok(report)
 }
 
