@@ -76,6 +76,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
+    /// With --sizes: write the tables into this page, between its lines `<!-- peers -->` and `<!-- end -->`
+    #[arg(long, value_name = "FILE", requires = "sizes")]
+    pub page: Option<PathBuf>,
+
     /// Few keys, one round: only to see that it works
     #[arg(long)]
     pub quick: bool,

@@ -7,6 +7,7 @@ mod child;
 mod csv;
 mod list;
 mod outcome;
+mod page;
 mod report;
 mod run;
 mod sequence;

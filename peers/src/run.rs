@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::csv::Csv;
 use crate::list::{self, Made};
 use crate::outcome::Outcome;
+use crate::page;
 use crate::report;
 use crate::system;
 use crate::variants::{self, Setup, Variant};
@@ -37,6 +38,19 @@ impl Size {
             lookups: args.lookups_of(keys),
             memory: system::memory(),
             lists,
+        }
+    }
+
+    /// One of a test.
+    #[cfg(test)]
+    pub fn plain(keys: u64, fpr: f64) -> Self {
+        Self {
+            keys,
+            fpr,
+            buffer_mib: 64,
+            lookups: keys,
+            memory: None,
+            lists: None,
         }
     }
 
@@ -74,7 +88,8 @@ pub fn measure(args: &Args) -> Result<()> {
         None => tempfile::tempdir()?,
     };
     let mut csv = Csv::create(args.csv.as_deref())?;
-    println!("{}", Machine::here(folder.path()));
+    let machine = Machine::here(folder.path()).to_string();
+    println!("{machine}");
     if args.sizes.is_empty() {
         let lists = folder.path().join("lists");
         std::fs::create_dir(&lists)?;
@@ -84,12 +99,17 @@ pub fn measure(args: &Args) -> Result<()> {
         return table(args, &size, &[], folder.path(), &mut csv).map(drop);
     }
     println!("keys: numbers hashed to 8 bytes, made on the way");
-    let mut stopped = Vec::new();
+    let (mut stopped, mut sizes) = (Vec::new(), Vec::new());
     for keys in args.sizes() {
         let size = Size::of(args, keys, None);
         let rows = table(args, &size, &stopped, folder.path(), &mut csv)?;
-        let rows = rows.iter().filter(|row| row.stopped());
-        stopped.extend(rows.map(|row| row.variant.name));
+        let ended = rows.iter().filter(|row| row.stopped());
+        stopped.extend(ended.map(|row| row.variant.name));
+        sizes.push((size, rows));
+        if let Some(path) = &args.page {
+            // What is there outlives a run that is ended early.
+            page::write(path, &machine, &sizes, args.rounds())?;
+        }
     }
     Ok(())
 }
