@@ -53,7 +53,9 @@ FLAGS = [
 ]
 # Of the command's bytes glibc takes 0.9 MB: a thread's first look at its stack brings `sscanf` in, and with it all that
 # scans and converts. Nothing unwinds in it (see the profile).
-COMMAND = Program("everseen", "everseen-cli", "dist-static", 5_000_000, ("-Cforce-unwind-tables=no",))
+COMMAND = Program(
+    "everseen", "everseen-cli", "dist-static", 5_000_000, ("-Cforce-unwind-tables=no",), script="no-unwinding.ld"
+)
 # A panic in one connection ends that connection: it unwinds.
 SERVER = Program("everseen-server", "everseen-server", "dist", 7_000_000)
 PROGRAMS = [COMMAND, SERVER]
