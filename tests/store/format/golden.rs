@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use everseen::hash::KeyHasher;
 use everseen::testing::{LEAST_BUFFER, Options};
-use everseen::{Hash, Kind, Store};
+use everseen::{Error, Hash, Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::crc32;
@@ -223,6 +223,59 @@ fn golden_files_answer_as_ever() {
         assert_eq!(store.stats().unwrap().keys, keys, "{name}");
         assert!(store.verify().unwrap().is_ok());
     }
+}
+
+/// What an upgrade is: a store of each kind, log and copy that an earlier build left is lived with further.
+#[test]
+fn golden_files_are_gone_on_with() {
+    let mut full = Vec::new();
+    for name in NAMES {
+        let (_work, path) = golden(name);
+        let store = options().open(&path).unwrap();
+        let found = answers(&store);
+        let keys = store.stats().unwrap().keys;
+        let new: Vec<_> = (0..40).map(|number| key((1 << 40) + number)).collect();
+        let mut left = new.len() as u64;
+        let are_new = match store.insert_batch(&new) {
+            Err(failed) if matches!(*failed.error, Error::Full { .. }) => {
+                // It was left full, and still says so.
+                full.push(name);
+                continue;
+            }
+            inserted => inserted.unwrap(),
+        };
+        store.commit().unwrap();
+        store.checkpoint().unwrap();
+        let kind = store.stats().unwrap().kind;
+        if matches!(kind, Kind::Counting | Kind::Fingerprint) && are_new[0] {
+            assert!(store.remove(&new[0]).unwrap(), "{name}");
+            store.commit().unwrap();
+            left -= 1;
+        }
+        // A handle that ends without closing, as a killed program's.
+        drop(store);
+        let store = options().open(&path).unwrap();
+        let after = answers(&store);
+        let mut both = found.iter().zip(&after);
+        assert!(both.all(|(before, after)| before <= after), "{name}");
+        assert!(
+            store
+                .contains_batch(&new[1..])
+                .unwrap()
+                .iter()
+                .all(|found| *found),
+            "{name}"
+        );
+        let stats = store.stats().unwrap();
+        // What was forgotten is counted until its pages are written.
+        if stats.forgetting.is_none() {
+            let came = stats.keys - keys;
+            assert!(came <= left && came + 3 >= left, "{name}: {came} of {left}");
+        }
+        assert!(store.verify().unwrap().is_ok(), "{name}");
+        store.close().unwrap();
+    }
+    assert_eq!(full, ["bloom.ever", bound::BLOOM]);
 }
 
 #[test]
