@@ -29,7 +29,11 @@ pub fn write(path: &Path, machine: &str, sizes: &[(Size, Vec<Row>)], rounds: u64
 }
 
 fn tables(machine: &str, sizes: &[(Size, Vec<Row>)], rounds: u64) -> String {
-    let mut page = format!("{machine}; medians of {rounds} rounds.\n");
+    let taken = match rounds {
+        1 => "one round".to_owned(),
+        rounds => format!("medians of {rounds} rounds"),
+    };
+    let mut page = format!("{machine}; {taken}.\n");
     page +=
         "\n| | after `kill -9` there is | safe from a power cut | processes |\n|---|---|---|---|\n";
     let variants = sizes.first().into_iter().flat_map(|(_, rows)| rows);
@@ -72,8 +76,11 @@ fn cells(row: &Row) -> Vec<String> {
         }
     });
     let mut cells: Vec<_> = times.collect();
+    // What a stopped one has written is of no use.
+    let is_whole = row.rounds.iter().all(|round| !round.insert.stopped());
     cells.push(match of(&|round| round.closed as f64) {
         0.0 => String::new(),
+        _ if !is_whole => String::new(),
         closed => format!(
             "{:.1}",
             closed / of(&|round| round.insert.done.max(1) as f64)
@@ -145,7 +152,7 @@ mod tests {
             "{page}"
         );
         for line in [
-            "a machine; medians of 1 rounds.",
+            "a machine; one round.",
             "| Everseen, batches | everything | at the end | any number, all write |",
             "### 1,000 keys",
             "| Everseen, batches | 1,234 | 1,234 | 1,234 | 4.5 | 3 |",
