@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use everseen_benches::numbers::median;
+use everseen_benches::numbers::{grouped, median};
 
 use crate::outcome::{Outcome, PHASES, Timed};
+use crate::report::mib;
 use crate::run::{Row, Size};
 use crate::variants::Variant;
 
@@ -48,7 +49,7 @@ fn tables(machine: &str, sizes: &[(Size, Vec<Row>)], rounds: u64) -> String {
         page += &format!("| {title} | {killed} | {durable} | {processes} |\n");
     }
     for (size, rows) in sizes {
-        let (keys, fpr) = (thousands(size.keys), size.fpr);
+        let (keys, fpr) = (grouped(size.keys as f64), size.fpr);
         page += &format!("\n### {keys} keys\n\nFilters are made for a rate of {fpr:e}.\n\n");
         page += "| | insert, ns | present, ns | absent, ns | bytes a key on disk, closed | memory, MiB |\n";
         page += "|---|---|---|---|---|---|\n";
@@ -65,45 +66,31 @@ fn cells(row: &Row) -> Vec<String> {
         cells[0].clone_from(reason);
         return cells;
     }
-    let of = |value: &dyn Fn(&Outcome) -> f64| median(row.rounds.iter().map(value));
+    let of = |value: fn(&Outcome) -> f64| median(row.rounds.iter().map(value));
     let times = PHASES.iter().map(|(_, phase)| {
-        let done = of(&|round| phase(round).done as f64);
-        let is_stopped = row.rounds.iter().any(|round| phase(round).stopped());
-        match (done, is_stopped) {
-            (0.0, _) => "not tried".to_owned(),
-            (_, true) => format!("{}, stopped", thousands(each(row, *phase))),
-            (_, false) => thousands(each(row, *phase)),
+        let rounds = row.rounds.iter().map(phase);
+        let each = grouped(median(rounds.clone().map(Timed::each)));
+        match (
+            rounds.clone().any(Timed::stopped),
+            rounds.clone().all(|timed| timed.done == 0),
+        ) {
+            (_, true) => "not tried".to_owned(),
+            (true, _) => format!("{each}, stopped"),
+            (false, _) => each,
         }
     });
     let mut cells: Vec<_> = times.collect();
-    // What a stopped one has written is of no use.
+    // What a stopped one has written says nothing of its size.
     let is_whole = row.rounds.iter().all(|round| !round.insert.stopped());
-    cells.push(match of(&|round| round.closed as f64) {
-        0.0 => String::new(),
-        _ if !is_whole => String::new(),
-        closed => format!(
-            "{:.1}",
-            closed / of(&|round| round.insert.done.max(1) as f64)
-        ),
+    let bytes = of(|round| round.closed as f64 / round.insert.asked.max(1) as f64);
+    let has_file = is_whole && bytes > 0.0;
+    cells.push(if has_file {
+        format!("{bytes:.1}")
+    } else {
+        String::new()
     });
-    cells.push(thousands(
-        (of(&|round| round.peak as f64) / f64::from(1 << 20)) as u64,
-    ));
+    cells.push(grouped(of(|round| mib(round.peak))));
     cells
-}
-
-/// Nanoseconds a key.
-fn each(row: &Row, phase: fn(&Outcome) -> &Timed) -> u64 {
-    median(row.rounds.iter().map(|round| phase(round).each())).round() as u64
-}
-
-/// A number with a comma before each three digits.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
-    let each = digits.char_indices();
-    each.flat_map(|(at, digit)| comma(at).then_some(',').into_iter().chain([digit]))
-        .collect()
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-fn mib(bytes: u64) -> f64 {
+pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 

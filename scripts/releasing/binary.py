@@ -21,8 +21,6 @@ class Program:
     profile: str
     most_bytes: int
     flags: tuple = ()
-    # Tells the linker what to leave out.
-    script: str = ""
 
     def path(self, tree):
         return tree.target / TARGET / self.profile / self.name
@@ -53,9 +51,12 @@ FLAGS = [
 ]
 # Of the command's bytes glibc takes 0.9 MB: a thread's first look at its stack brings `sscanf` in, and with it all that
 # scans and converts. Nothing unwinds in it (see the profile).
-COMMAND = Program(
-    "everseen", "everseen-cli", "dist-static", 5_000_000, ("-Cforce-unwind-tables=no",), script="no-unwinding.ld"
+NO_UNWINDING = (
+    "-Cforce-unwind-tables=no",
+    f"-Clink-arg=-Wl,-T,{Path(__file__).with_name('no-unwinding.ld')}",
+    "-Clink-arg=-Wl,--no-eh-frame-hdr",
 )
+COMMAND = Program("everseen", "everseen-cli", "dist-static", 5_000_000, NO_UNWINDING)
 # A panic in one connection ends that connection: it unwinds.
 SERVER = Program("everseen-server", "everseen-server", "dist", 7_000_000)
 PROGRAMS = [COMMAND, SERVER]
@@ -63,16 +64,13 @@ PROGRAMS = [COMMAND, SERVER]
 
 def build(tree, program):
     """Builds a program, and returns its path."""
-    flags = [*FLAGS, *program.flags]
-    if program.script:
-        flags += [f"-Clink-arg=-Wl,-T,{tree.path}/scripts/releasing/{program.script}", "-Clink-arg=-Wl,--no-eh-frame-hdr"]
     cargo = ["cargo", "build", "--locked", "--profile", program.profile, "--target", TARGET]
     strip = f"CARGO_PROFILE_{program.profile.upper().replace('-', '_')}_STRIP"
     # Names are looked at before they are stripped.
     tree.run(
         *cargo,
         *("-p", program.package, "--bin", program.name),
-        rustflags=flags,
+        rustflags=[*FLAGS, *program.flags],
         variables={strip: "none"},
     )
     path = program.path(tree)

@@ -170,20 +170,13 @@ impl Csv {
         let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
         let record = without_return(record);
         let quote = memchr(b'"', record);
-        let plain = &record[..quote.unwrap_or(record.len())];
-        let is_plain = |place: &Option<usize>| {
-            let delimiters = place.map(|place| place + 1);
-            quote.is_none()
-                || delimiters.is_some_and(|count| has_delimiters(plain, self.delimiter, count))
-        };
         // What stands before the first quote is as it would be without it.
-        if let [Some(place)] = *self.places
-            && let Some((field, true)) = plain_field(plain, self.delimiter, place)
-        {
-            each(field);
-            return Ok(());
-        }
-        let is_plain = self.places.iter().all(is_plain);
+        let plain = &record[..quote.unwrap_or(record.len())];
+        let is_before_quotes = |place: &Option<usize>| {
+            let field = place.and_then(|place| plain_field(plain, self.delimiter, place));
+            field.is_some_and(|(_, is_ended)| is_ended)
+        };
+        let is_plain = quote.is_none() || self.places.iter().all(is_before_quotes);
         if !is_plain {
             let last = self.places.iter().flatten().max();
             self.parse(record, last.map_or(0, |last| last.saturating_add(1)));
@@ -193,9 +186,8 @@ impl Csv {
             let missing = || ColumnError::Missing { name: name.clone() };
             let place = place.ok_or(ColumnError::NoHeader)?;
             each(if is_plain {
-                plain_field(record, this.delimiter, place)
-                    .ok_or_else(missing)?
-                    .0
+                let (field, _) = plain_field(record, this.delimiter, place).ok_or_else(missing)?;
+                field
             } else if place < this.ends.len() {
                 &this.text[this.parsed(place)]
             } else {
@@ -255,11 +247,6 @@ impl std::fmt::Debug for Csv {
         out.field("delimiter", &self.delimiter);
         out.field("columns", &self.columns).finish_non_exhaustive()
     }
-}
-
-/// Returns whether there are so many delimiters in a text.
-fn has_delimiters(text: &[u8], delimiter: u8, count: usize) -> bool {
-    memchr_iter(delimiter, text).nth(count - 1).is_some()
 }
 
 /// Returns a field of a record without quotes, or before them, and whether a delimiter ends it.

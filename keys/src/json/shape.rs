@@ -16,8 +16,8 @@
 //! white space, `{`, `,` or `}`, of which none continues a value. So a gap that the parser has accepted once need only be
 //! compared, and the parser reads the values alone. That takes half as long as having it read names and punctuation.
 //!
-//! Starting the parser takes longer than reading most values, so it isn't started for those whose end is where anybody
-//! would see it: strings without `\u`, and numbers without a sign or an exponent.
+//! Starting the parser takes longer than reading most values, so plain ones are read without it: strings without `\u`,
+//! and numbers without a sign or an exponent.
 //!
 //! Nothing is refused here. A record with an unknown gap, or a value that the parser refuses, is read as a whole by
 //! [`walk`](super::walk), which says what is wrong with it, and its gaps are known from then on.
@@ -296,45 +296,49 @@ fn value_length(text: &[u8]) -> Option<usize> {
     plain_length(text).or_else(|| parsed_length(text))
 }
 
-/// Returns the length of a value that ends where the parser needn't be asked.
+/// Returns the length of a value that needs no parser; `None` of any other.
 fn plain_length(text: &[u8]) -> Option<usize> {
-    let (first, rest) = text.split_first()?;
-    match first {
-        b'"' => {
-            let mut length = 0;
-            loop {
-                length += memchr2(b'"', b'\\', &rest[length..])?;
-                match rest[length] {
-                    b'"' => break,
-                    // Which numbers of characters there are is the parser's to say.
-                    _ if b"\"\\/bfnrt".contains(rest.get(length + 1)?) => length += 2,
-                    _ => return None,
-                }
-            }
-            // Not up to the first one only: a loop without an end in the middle reads many bytes at once.
-            let text = rest[..length].iter();
-            let has_control = text.fold(false, |has, byte| has | (*byte < b' '));
-            (!has_control).then_some(length + 2)
-        }
-        b'0'..=b'9' => {
-            let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let mut length = match first {
-                // No digit may be behind it; the gap doesn't begin with one.
-                b'0' => 1,
-                _ => 1 + digits(rest),
-            };
-            if *text.get(length)? == b'.' {
-                let fraction = digits(&text[length + 1..]);
-                length += 1 + fraction;
-                if fraction == 0 {
-                    return None;
-                }
-            }
-            // The gap behind it says whether it ends there, but for an exponent.
-            (!matches!(text.get(length)?, b'e' | b'E')).then_some(length)
-        }
+    match text.first()? {
+        b'"' => string_length(text),
+        b'0'..=b'9' => number_length(text),
         _ => None,
     }
+}
+
+/// Returns the length of a string that is written without `\u`.
+fn string_length(text: &[u8]) -> Option<usize> {
+    let mut end = 1;
+    loop {
+        end += memchr2(b'"', b'\\', &text[end..])?;
+        match text[end] {
+            b'"' => break,
+            _ if b"\"\\/bfnrt".contains(text.get(end + 1)?) => end += 2,
+            // Which characters may be named by number is the parser's to say.
+            _ => return None,
+        }
+    }
+    // Not up to the first one only: a loop without an end in the middle reads many bytes at once.
+    let inner = text[1..end].iter();
+    let has_control = inner.fold(false, |has, byte| has | (*byte < b' '));
+    (!has_control).then_some(end + 1)
+}
+
+/// Returns the length of a number without a sign or an exponent. Whether it ends there, the gap behind it says.
+fn number_length(text: &[u8]) -> Option<usize> {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut length = match text.first()? {
+        // No gap begins with a digit, so none may be behind it.
+        b'0' => 1,
+        _ => digits(text),
+    };
+    if *text.get(length)? == b'.' {
+        let fraction = digits(&text[length + 1..]);
+        if fraction == 0 {
+            return None;
+        }
+        length += 1 + fraction;
+    }
+    (!matches!(text.get(length)?, b'e' | b'E')).then_some(length)
 }
 
 /// Returns the length of the value with which a text begins, by the parser, and of white space before it.

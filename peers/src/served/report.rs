@@ -1,6 +1,6 @@
 //! What came of it, as a table in Markdown.
 
-use everseen_benches::numbers::median;
+use everseen_benches::numbers::{grouped, median};
 
 use super::args::Durability;
 use super::load::Done;
@@ -116,34 +116,4 @@ pub fn legend() {
          Waits are from a connection's commands to their last answer: half of them within the first, 99 of 100 within the second. \
          \"off\" is Redis without a log, beside Everseen's \"no\"."
     );
-}
-
-/// A number with commas.
-fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn numbers_have_commas() {
-        for (number, text) in [
-            (0.0, "0"),
-            (999.4, "999"),
-            (1000.0, "1,000"),
-            (1_234_567.0, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), text);
-        }
-    }
 }

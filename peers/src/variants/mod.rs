@@ -186,7 +186,7 @@ pub const ALL: [Variant; 13] = [
         title: "plain mapped filter",
         durable: "at the end",
         killed: "everything",
-        processes: "any number, without a word about each other",
+        processes: "any number, uncoordinated",
         about: "a classic filter in a shared mapping of a file, default advice; msync at the end",
         make: mapped::make,
         needs: mapped::needs,
