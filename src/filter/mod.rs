@@ -217,10 +217,10 @@ impl Filter {
         }
     }
 
-    /// Returns whether a walk over the keys brings so many to each page that it lists pages whole. It wants them sorted.
-    pub(crate) fn lists_pages(&self, order: &LookupOrder<'_>) -> bool {
+    /// Returns whether a walk over the keys brings so many to each page that it pays to sort them.
+    pub(crate) fn wants_sorted(&self, order: &LookupOrder<'_>) -> bool {
         match self {
-            Self::Fingerprint(segments) => segment_readahead::lists_pages(order, segments),
+            Self::Fingerprint(segments) => segment_readahead::wants_sorted(order, segments),
             Self::Bloom(_) | Self::Closed => false,
         }
     }

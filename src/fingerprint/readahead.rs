@@ -1,7 +1,6 @@
 //! Requests pages of segments from the system ahead of the look-ups.
 
 use crate::fingerprint::runs::run_set::RunSet;
-use crate::fingerprint::segment::page_walk::LOOKS_A_PAGE;
 use crate::fingerprint::segment_sweep::SegmentSweep;
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::{BATCH, BehindWalk};
@@ -12,6 +11,10 @@ const KEYS_AHEAD: usize = 4 * BATCH;
 
 /// The maximum number of unneeded pages between two needed ones that are read along.
 const SEGMENT_GAP: u64 = 2;
+
+/// From so many keys for each page on, it pays to sort them: a page's lines are still in the processor's cache when the next
+/// key needs them.
+const SORTED_FROM: u64 = 4;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
@@ -76,7 +79,7 @@ pub(crate) fn is_sweep(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
     order.is_by_page() && order.count() as u64 >= runs.pages() / 8
 }
 
-/// Returns whether it brings so many keys to each page that listing a page whole takes less time.
-pub(crate) fn lists_pages(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
-    order.is_by_page() && order.count() as u64 >= LOOKS_A_PAGE * runs.pages()
+/// Returns whether it brings so many keys to each page that it pays to sort them.
+pub(crate) fn wants_sorted(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
+    order.is_by_page() && order.count() as u64 >= SORTED_FROM * runs.pages()
 }

@@ -139,7 +139,7 @@ impl Reader<'_> {
         let absent = AbsentSince::of(&view);
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
         let mut order = LookupOrder::of(keys, self.hints.residency.asks());
-        let is_sorted = self.hints.residency.is_likely() && filter.lists_pages(&order);
+        let is_sorted = self.hints.residency.is_likely() && filter.wants_sorted(&order);
         let mut ordering = Duration::ZERO;
         if is_sorted {
             let begun = Instant::now();

@@ -176,7 +176,7 @@ impl RunSet {
     ) {
         debug_assert_eq!(hashes.len(), answers.len());
         let filter = self.negative_filter.as_ref();
-        // Pages that are listed whole anyway answer as fast as it does.
+        // Pages that the key before has brought into the processor's cache answer as fast as it does.
         let Some(negative_filter) = filter.filter(|_| order != KeyOrder::Sorted) else {
             self.look_for_all(hashes, (order, since), answers);
             return;
@@ -211,20 +211,20 @@ impl RunSet {
     ) {
         let oldest = (&self.oldest.came, since);
         if self.young.is_empty() {
-            look_since(oldest, &self.map, (hashes, order), answers);
+            look_since(oldest, &self.map, hashes, answers);
             return;
         }
         let groups = hashes.chunks(AT_ONCE);
         for (hashes, answers) in groups.zip(answers.chunks_mut(AT_ONCE)) {
             // Where nothing went, whichever run has a key decides, and the oldest has most.
             if !self.has_went {
-                look_since(oldest, &self.map, (hashes, order), answers);
+                look_since(oldest, &self.map, hashes, answers);
             }
             let mut undecided = match self.has_went {
-                true => Undecided::all(hashes, order, answers),
-                false => Undecided::but_those_found(hashes, order, answers),
+                true => Undecided::all(hashes, answers),
+                false => Undecided::but_those_found(hashes, answers),
             };
-            // Listing their pages whole tells as fast, and making the filter would read them a second time.
+            // Their pages tell as fast, and making the filter would read them a second time.
             let filter = match order {
                 KeyOrder::Sorted => None,
                 KeyOrder::Given | KeyOrder::ByPage { .. } => self.young_filter(undecided.count),

@@ -3,7 +3,6 @@
 use crate::fingerprint::segment::negative_filter::{FILTERED_AT_ONCE, NegativeFilter};
 use crate::fingerprint::segment::pages::SegmentPages;
 use crate::page::fingerprint_space::FingerprintSpace;
-use crate::page_io::probe::KeyOrder;
 use crate::sys::Map;
 
 /// Hashes that are looked for together through several runs.
@@ -11,7 +10,6 @@ pub(super) const AT_ONCE: usize = FILTERED_AT_ONCE;
 
 /// Hashes that are looked for, and which of them a run has decided.
 pub(super) struct Undecided<'a> {
-    order: KeyOrder,
     hashes: &'a [u64],
     answers: &'a mut [Option<bool>],
     /// Those that the next run may decide.
@@ -23,21 +21,17 @@ pub(super) struct Undecided<'a> {
 }
 
 impl<'a> Undecided<'a> {
-    pub(super) fn all(hashes: &'a [u64], order: KeyOrder, answers: &'a mut [Option<bool>]) -> Self {
-        Self::of((hashes, order), answers, |_| true)
+    pub(super) fn all(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
+        Self::of(hashes, answers, |_| true)
     }
 
     /// Leaves those out that the oldest run has.
-    pub(super) fn but_those_found(
-        hashes: &'a [u64],
-        order: KeyOrder,
-        answers: &'a mut [Option<bool>],
-    ) -> Self {
-        Self::of((hashes, order), answers, |answer| answer != Some(true))
+    pub(super) fn but_those_found(hashes: &'a [u64], answers: &'a mut [Option<bool>]) -> Self {
+        Self::of(hashes, answers, |answer| answer != Some(true))
     }
 
     fn of(
-        (hashes, order): (&'a [u64], KeyOrder),
+        hashes: &'a [u64],
         answers: &'a mut [Option<bool>],
         is_asked: impl Fn(Option<bool>) -> bool,
     ) -> Self {
@@ -49,7 +43,6 @@ impl<'a> Undecided<'a> {
         }
         Self {
             count,
-            order,
             hashes,
             answers,
             turns,
@@ -120,14 +113,14 @@ impl<'a> Undecided<'a> {
         asked: &[u64],
     ) -> [Option<bool>; AT_ONCE] {
         let mut found = [None; AT_ONCE];
-        look_since(list, map, (asked, self.order), &mut found[..asked.len()]);
+        look_since(list, map, asked, &mut found[..asked.len()]);
         found
     }
 
     /// Looks for the rest in the oldest run, which decides.
     pub(super) fn ask_last(self, list: (&SegmentPages, u64), map: &Map) {
         if self.decided == 0 {
-            return look_since(list, map, (self.hashes, self.order), self.answers);
+            return look_since(list, map, self.hashes, self.answers);
         }
         let mut asked = [0; AT_ONCE];
         let mut count = 0;
@@ -149,13 +142,82 @@ impl<'a> Undecided<'a> {
 pub(super) fn look_since(
     (list, since): (&SegmentPages, u64),
     map: &Map,
-    (hashes, order): (&[u64], KeyOrder),
+    hashes: &[u64],
     answers: &mut [Option<bool>],
 ) {
-    match order {
-        KeyOrder::Sorted => list.contains_in_order((map, since), hashes, answers),
-        KeyOrder::Given | KeyOrder::ByPage { .. } => {
-            list.lookup_since(map, since).contains_all(hashes, answers)
+    list.lookup_since(map, since).contains_all(hashes, answers);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fingerprint::runs::run_set::RunSet;
+    use crate::page::PAGE_BYTES;
+    use crate::page_io::probe::KeyOrder;
+    use crate::testing::Options;
+    use crate::{Kind, Store};
+
+    /// Returns a store with an oldest run and others above it, in which keys came and went.
+    fn store(folder: &std::path::Path) -> Store {
+        let options = Options::new().kind(Kind::Fingerprint).capacity(1 << 20);
+        let options = options.segment_pages(3).least_run(64).measured(false);
+        let store = options.create(folder.join("store")).unwrap();
+        for (come, go) in [
+            (0..30_000, 0..0),
+            (40_000..44_000, 7..900),
+            (44_000..44_100, 0..0),
+        ] {
+            store.insert_batch(&Vec::from_iter(come)).unwrap();
+            store.remove_batch(&Vec::from_iter(go)).unwrap();
+            store.checkpoint().unwrap();
         }
+        store
+    }
+
+    /// Returns what a handle's runs answer, all together in each order and one by one.
+    fn answers(store: &Store, hashes: &[u64]) -> Vec<Option<bool>> {
+        let view = store.engine.views.current().unwrap();
+        let runs: &RunSet = view.filter.segments().unwrap();
+        assert!(runs.runs().count() > 1);
+        let alone: Vec<_> = hashes
+            .iter()
+            .map(|hash| runs.contains(*hash, 0).ok())
+            .collect();
+        for order in [
+            KeyOrder::Given,
+            KeyOrder::ByPage { keys: 9 },
+            KeyOrder::Sorted,
+        ] {
+            let mut together = vec![None; hashes.len()];
+            runs.contains_all(hashes, (order, 0), &mut together);
+            assert_eq!(together, alone, "{order:?}");
+        }
+        alone
+    }
+
+    #[test]
+    fn many_keys_are_answered_as_one_is_also_where_pages_are_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let mut hashes: Vec<u64> = (0..50_000)
+            .map(|key| store.engine.hasher.mix(key))
+            .collect();
+        let given = answers(&store, &hashes);
+        let count = |answers: &[Option<bool>], of| answers.iter().filter(|one| **one == of).count();
+        assert_eq!(count(&given, Some(true)), 33_107 + 100);
+        hashes.sort_unstable();
+        let given = answers(&store, &hashes);
+        assert_eq!(answers(&store, &[]), []);
+        store.close().unwrap();
+        let place = folder.path().join("store");
+        let mut bytes = std::fs::read(&place).unwrap();
+        for page in bytes.chunks_exact_mut(PAGE_BYTES).skip(8).step_by(5) {
+            page[2000] ^= 1;
+        }
+        std::fs::write(&place, bytes).unwrap();
+        let store = Options::new().open(&place).unwrap();
+        let damaged = answers(&store, &hashes);
+        assert!(count(&damaged, None) > 5000);
+        let others = damaged.iter().zip(&given).filter(|(one, _)| one.is_some());
+        assert!(others.into_iter().all(|(one, given)| one == given));
     }
 }

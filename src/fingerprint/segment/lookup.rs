@@ -135,12 +135,7 @@ impl<P: FilePages> Lookup<'_, P> {
         Ok((page, fence))
     }
 
-    /// Finds a hash's segment and its page in the file. There is at least one segment.
-    pub(super) fn place_of(&self, hash: u64) -> Result<(usize, u64), SegmentFault> {
-        self.find_page(hash, self.space.fingerprint(hash))
-    }
-
-    /// Does the same with the hash's fingerprint.
+    /// Finds the segment of a hash with this fingerprint, and its page in the file. There is at least one segment.
     fn find_page(&self, hash: u64, fingerprint: u64) -> Result<(usize, u64), SegmentFault> {
         let behind = self
             .segments

@@ -18,7 +18,6 @@ pub(crate) mod merge;
 pub(crate) mod negative_filter;
 pub(crate) mod packer;
 pub(crate) mod page_index;
-pub(crate) mod page_walk;
 pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod plan;

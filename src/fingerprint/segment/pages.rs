@@ -1,7 +1,5 @@
 //! The segments of one list as a reader has them: mapped, and each page checked at its first use.
 
-use std::ops::Range;
-
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
@@ -149,24 +147,13 @@ impl SegmentPages {
         }
     }
 
-    /// Checks a page whose range begins with a fence. Returns whether its front is short.
+    /// Checks the header and the CRC of a page whose range begins with a fence. Returns whether its front is short.
     fn check_list(
         &self,
         index: usize,
         (number, fence): (u64, u64),
         map: &Map,
     ) -> Result<bool, SegmentFault> {
-        let bytes = self.sealed_page(index, (number, fence), map)?;
-        Ok(page::has_short_front(&bytes))
-    }
-
-    /// Returns a copy of a page whose range begins with a fence, once its header and CRC are checked.
-    pub(super) fn sealed_page(
-        &self,
-        index: usize,
-        (number, fence): (u64, u64),
-        map: &Map,
-    ) -> Result<[u8; PAGE_BYTES], SegmentFault> {
         let bytes = copy(map, number);
         check_sealed(
             self.binding,
@@ -184,16 +171,7 @@ impl SegmentPages {
             let fault = FingerprintFault::Ages;
             return Err(SegmentFault::List { number, fault });
         }
-        Ok(bytes)
-    }
-
-    pub(super) fn space(&self) -> FingerprintSpace {
-        self.space
-    }
-
-    /// Returns the range of the fingerprints that lie on a page, whose segment's fences were read.
-    pub(super) fn page_range(&self, number: u64) -> Range<u64> {
-        self.index.fence(number)..self.index.fence(number + 1)
+        Ok(page::has_short_front(&bytes))
     }
 }
 
