@@ -135,7 +135,7 @@ fn is_dense(order: KeyOrder, layer: &LayerPages) -> bool {
     match order {
         KeyOrder::Given => false,
         KeyOrder::ByPage { keys } => keys / layer.pages() >= DENSE,
-        KeyOrder::Sorted => true,
+        KeyOrder::SharingPages => true,
     }
 }
 

@@ -217,10 +217,10 @@ impl Filter {
         }
     }
 
-    /// Returns whether a walk over the keys brings so many to each page that it pays to sort them.
-    pub(crate) fn wants_sorted(&self, order: &LookupOrder<'_>) -> bool {
+    /// Returns whether a walk over the keys brings several to each page.
+    pub(crate) fn shares_pages(&self, order: &LookupOrder<'_>) -> bool {
         match self {
-            Self::Fingerprint(segments) => segment_readahead::wants_sorted(order, segments),
+            Self::Fingerprint(segments) => segment_readahead::shares_pages(order, segments),
             Self::Bloom(_) | Self::Closed => false,
         }
     }

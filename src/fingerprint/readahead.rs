@@ -12,9 +12,8 @@ const KEYS_AHEAD: usize = 4 * BATCH;
 /// The maximum number of unneeded pages between two needed ones that are read along.
 const SEGMENT_GAP: u64 = 2;
 
-/// From so many keys for each page on, it pays to sort them: a page's lines are still in the processor's cache when the next
-/// key needs them.
-const SORTED_FROM: u64 = 4;
+/// From so many keys for each page on, its lines are mostly in the processor's cache when the next key needs them.
+const SHARED_FROM: u64 = 4;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
@@ -79,7 +78,7 @@ pub(crate) fn is_sweep(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
     order.is_by_page() && order.count() as u64 >= runs.pages() / 8
 }
 
-/// Returns whether it brings so many keys to each page that it pays to sort them.
-pub(crate) fn wants_sorted(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
-    order.is_by_page() && order.count() as u64 >= SORTED_FROM * runs.pages()
+/// Returns whether it brings several keys to each page.
+pub(crate) fn shares_pages(order: &LookupOrder<'_>, runs: &RunSet) -> bool {
+    order.is_by_page() && order.count() as u64 >= SHARED_FROM * runs.pages()
 }

@@ -8,6 +8,7 @@ mod by_model;
 mod closed_keys;
 mod count_table;
 mod integrity;
+mod key_bitmap;
 #[cfg(all(test, loom))]
 mod loom;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use bucket::Slot;
 pub(crate) use closed_keys::{ClosedKeys, DecidedBy};
 pub(crate) use integrity::{Digest, OpenChange, OpenKeys, ShmCorruption, Sum};
+pub(crate) use key_bitmap::KeyBitmap;
 pub(crate) use removal::RemovalClaim;
 pub(crate) use state::COMMITTED;
 pub(crate) use table::{Claim, POPULATED_FROM, Presence};

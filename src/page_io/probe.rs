@@ -66,8 +66,8 @@ pub(crate) enum KeyOrder {
     Given,
     /// Roughly in page order, `keys` of them.
     ByPage { keys: u64 },
-    /// In page order, many for each page.
-    Sorted,
+    /// Roughly in page order, several for each page.
+    SharingPages,
 }
 
 /// What looking up many keys in pages takes.

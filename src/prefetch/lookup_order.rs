@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::SourceTail;
 
 /// The number of keys from which it pays to look them up in the order of the pages, where these come from the disk.
@@ -13,9 +12,6 @@ const LARGE_IN_MEMORY: usize = 1 << 15;
 /// The maximum number of groups of keys that share their highest bits, as a power of two. More groups would be more
 /// write streams than a processor's TLB has room for.
 pub(crate) const GROUPS_LOG2: u32 = 11;
-
-/// The most keys of a group that are sorted together: 16 bytes each.
-const MOST_SORTED: usize = 1 << 18;
 
 /// The order in which a part's keys are looked up. A key's turn is its position in that order.
 pub(crate) struct LookupOrder<'a> {
@@ -34,34 +30,6 @@ impl<'a> LookupOrder<'a> {
         };
         let places = (keys.count() >= least).then(|| by_highest_bits(keys));
         Self { keys, places }
-    }
-
-    /// Sorts them by all bits of their hashes, as far as there are not very many in a group.
-    pub(crate) fn sort(&mut self) {
-        let SourceTail { source, .. } = self.keys;
-        let Some(places) = &mut self.places else {
-            return;
-        };
-        // Keys with the same highest bits lie together.
-        let bits = group_bits(places.len());
-        let group_of = |hash: u64| hash >> (64 - bits);
-        let (mut group, mut begin) = (Vec::new(), 0);
-        let mut hashes = [0; BATCH];
-        for first in (0..places.len()).step_by(BATCH) {
-            let end = places.len().min(first + BATCH);
-            let hashes = &mut hashes[..end - first];
-            source.hashes_at(&places[first..end], hashes);
-            for (at, hash) in (first..).zip(&*hashes) {
-                let is_of_next = |(last, _): &(u64, u32)| group_of(*last) != group_of(*hash);
-                // Many may be of one key.
-                if group.len() == MOST_SORTED || group.last().is_some_and(is_of_next) {
-                    put_sorted(&mut group, &mut places[begin..at]);
-                    begin = at;
-                }
-                group.push((*hash, places[at]));
-            }
-        }
-        put_sorted(&mut group, &mut places[begin..]);
     }
 
     /// Returns how many of their highest bits the keys of a group share. In a group they may come in any order.
@@ -94,14 +62,6 @@ impl<'a> LookupOrder<'a> {
             Some(places) => places[turn] as usize - self.keys.first,
             None => turn,
         }
-    }
-}
-
-/// Moves the places of a group, with their hashes, to `places` in order.
-fn put_sorted(group: &mut Vec<(u64, u32)>, places: &mut [u32]) {
-    group.sort_unstable();
-    for (at, (_, place)) in places.iter_mut().zip(group.drain(..)) {
-        *at = place;
     }
 }
 
@@ -151,10 +111,6 @@ mod tests {
             let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
             twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
             prop_assert_eq!(&by_highest_bits(&tail), &twin);
-            let mut order = LookupOrder { keys: &tail, places: Some(twin.clone()) };
-            order.sort();
-            twin.sort_by_key(|place| (hashes[*place as usize], *place));
-            prop_assert_eq!(order.places, Some(twin));
         }
     }
 

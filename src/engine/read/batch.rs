@@ -53,8 +53,6 @@ struct WalkState<'a> {
 struct PartLookup<'a, C> {
     reader: Reader<'a>,
     order: &'a LookupOrder<'a>,
-    /// How long the keys took to sort.
-    ordering: Duration,
     filter: &'a Filter,
     context: BatchProbe<'a>,
     /// Tells whether a key is present from what the active buffer says of it; `None` skips that buffer.
@@ -138,25 +136,18 @@ impl Reader<'_> {
         }
         let absent = AbsentSince::of(&view);
         let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
-        let mut order = LookupOrder::of(keys, self.hints.residency.asks());
-        let is_sorted = self.hints.residency.is_likely() && filter.wants_sorted(&order);
-        let mut ordering = Duration::ZERO;
-        if is_sorted {
-            let begun = Instant::now();
-            order.sort();
-            ordering = begun.elapsed();
-        }
+        let order = LookupOrder::of(keys, self.hints.residency.asks());
+        let shares_pages = self.hints.residency.is_likely() && filter.shares_pages(&order);
         let lookup = PartLookup {
             reader: self,
             order: &order,
-            ordering,
             filter: &filter,
             context: BatchProbe {
                 exempt: exempt.as_deref(),
                 since: view.remembered_since(),
                 window: self.shared.window(),
                 order: match order.is_by_page() {
-                    true if is_sorted => KeyOrder::Sorted,
+                    true if shares_pages => KeyOrder::SharingPages,
                     true => KeyOrder::ByPage {
                         keys: keys.count() as u64,
                     },
@@ -206,7 +197,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             residency.end_walk(&counted, state.readahead.into_sample());
         }
         if walk.has_pages() && residency.is_likely() {
-            self.note_pace(sweeps, begun.elapsed() + self.ordering);
+            self.note_pace(sweeps, begun.elapsed());
         }
         walked
     }
@@ -233,7 +224,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let residency = &self.reader.hints.residency;
         let end = order.count().min(first + BATCH);
         // Keys that share a page hide from each other how long it took.
-        let shares_pages = self.context.order == KeyOrder::Sorted;
+        let shares_pages = self.context.order == KeyOrder::SharingPages;
         let asks = walk.has_pages() && (shares_pages || residency.asks());
         if asks {
             state.readahead.advance(order, first);

@@ -9,7 +9,7 @@ use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::probe_buffers;
 use crate::error::Result;
-use crate::memtable::Presence;
+use crate::memtable::{KeyBitmap, Presence};
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::selection::SelectionVector;
@@ -193,12 +193,18 @@ impl Reader<'_> {
         let absent = AbsentSince::of(&view);
         let mut hashes = [0; BATCH];
         let end = ahead.first + ahead.seen.len();
+        let sealed = view.sealed.as_ref().map(|sealed| &sealed.buffer);
+        // No key comes into it any more, and most of these are not in it.
+        let sealed = sealed.and_then(|sealed| KeyBitmap::for_looks(sealed, end - place));
         for at in (place..end).step_by(BATCH) {
             let hashes = &mut hashes[..BATCH.min(end - at)];
             keys.hashes_from(at, hashes);
             let found = &mut ahead.seen[at - ahead.first..][..hashes.len()];
             let mut rest = SelectionVector::all(hashes.len());
             rest.drop_if(|turn| found[turn]);
+            if let Some(sealed) = &sealed {
+                rest.drop_if(|turn| !sealed.may_contain(hashes[turn]));
+            }
             let sealed_alone = None::<fn(Presence) -> Option<bool>>;
             probe_buffers(
                 (&view, view.remembered_since()),

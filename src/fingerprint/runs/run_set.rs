@@ -176,8 +176,8 @@ impl RunSet {
     ) {
         debug_assert_eq!(hashes.len(), answers.len());
         let filter = self.negative_filter.as_ref();
-        // Pages that the key before has brought into the processor's cache answer as fast as it does.
-        let Some(negative_filter) = filter.filter(|_| order != KeyOrder::Sorted) else {
+        // Pages that other keys have just brought into the processor's cache answer as fast as it does.
+        let Some(negative_filter) = filter.filter(|_| order != KeyOrder::SharingPages) else {
             self.look_for_all(hashes, (order, since), answers);
             return;
         };
@@ -226,7 +226,7 @@ impl RunSet {
             };
             // Their pages tell as fast, and making the filter would read them a second time.
             let filter = match order {
-                KeyOrder::Sorted => None,
+                KeyOrder::SharingPages => None,
                 KeyOrder::Given | KeyOrder::ByPage { .. } => self.young_filter(undecided.count),
             };
             if let Some(filter) = filter {

@@ -185,7 +185,7 @@ mod tests {
         for order in [
             KeyOrder::Given,
             KeyOrder::ByPage { keys: 9 },
-            KeyOrder::Sorted,
+            KeyOrder::SharingPages,
         ] {
             let mut together = vec![None; hashes.len()];
             runs.contains_all(hashes, (order, 0), &mut together);
