@@ -102,8 +102,8 @@ pub struct Sieve<'s, T> {
 impl<'s, T> Sieve<'s, T> {
     /// Returns an empty sieve for a store. In addition to the memory that the store was
     /// [granted](crate::OpenOptions::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
-    /// more. If none was granted and the store's pages take more than half of the memory that is available, they take an
-    /// eighth of what is available, 2 GiB at most: fewer sweeps are needed. Where the address space is limited, they take a
+    /// more. If none was granted and the store's pages take more than half of the memory that is available, they take a
+    /// fourth of what is available, 4 GiB at most: fewer sweeps are needed. Where the address space is limited, they take a
     /// sixteenth of what is left of it at most.
     pub fn new(store: &'s Store) -> Self {
         let mut sieve = Self {

@@ -104,9 +104,9 @@ const WINDOW_SHARE: u64 = 16;
 /// Where memory can't hold the pages, a sweep reads them all from the disk. The more keys share it, the fewer there are: a
 /// window then takes what is available, divided by this, up to the most. Pages that take more than the other share of
 /// it don't stay there: buffers, filters and what checkpoints write need room as well.
-const SWEPT_SHARE: u64 = 8;
+const SWEPT_SHARE: u64 = 4;
 const HELD_SHARE: u64 = 2;
-const MOST_SWEPT: u64 = 2 << 30;
+const MOST_SWEPT: u64 = 4 << 30;
 
 impl OpenOptions {
     /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
@@ -282,7 +282,7 @@ mod tests {
             background: 0,
         };
         assert_eq!(swept_window(memory(4 << 30), 2 << 30), 0);
-        assert_eq!(swept_window(memory(4 << 30), (2 << 30) + 1), 512 << 20);
+        assert_eq!(swept_window(memory(4 << 30), (2 << 30) + 1), 1 << 30);
         assert_eq!(swept_window(memory(20 << 30), 40 << 30), MOST_SWEPT);
         let pages = u64::MAX;
         let usual = OpenOptions::DEFAULT_BUFFER.min(DEFAULT_WINDOW);

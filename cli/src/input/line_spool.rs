@@ -9,8 +9,9 @@ use crate::input::record_blocks::outline::Outline;
 use crate::input::record_blocks::{BLOCK, Block};
 use crate::process::{disk, handle};
 
-/// Maximum bytes of all lines that wait, 16 for each line included: 64 million lines of 50 bytes.
-const MOST_SPOOLED: u64 = 4 << 30;
+/// Maximum bytes of all lines that wait, 16 for each line included: 260 million lines of 50 bytes, as many as a window has
+/// at most.
+const MOST_SPOOLED: u64 = 16 << 30;
 
 /// Nor do they take more than what the disk has free when the first of them comes, divided by this: the store needs room too.
 const DISK_SHARE: u64 = 4;
