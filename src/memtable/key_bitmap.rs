@@ -1,7 +1,7 @@
 //! Which keys a sealed buffer may have: a Bloom filter of one probe, for those who ask it for very many.
 //!
 //! A look into the table waits for a line of memory and for its page table, and most keys of a window are in no buffer. The
-//! bits take a hundredth of the table's lines, so they stay in a processor's cache.
+//! bits take a tenth of the table's room, so more of them, or all, stay in a processor's cache.
 
 use super::Buffer;
 
@@ -68,10 +68,10 @@ mod tests {
         fn no_key_of_the_buffer_is_missed_and_few_others_are_found(
             hashes in prop::collection::hash_set(any::<u64>(), 0..3000),
             others in prop::collection::vec(any::<u64>(), 1000),
-            rounds in any::<bool>(),
+            is_rounded in any::<bool>(),
         ) {
             let mut buffer = Buffer::private(1 << 16, 1).unwrap();
-            if rounds {
+            if is_rounded {
                 buffer.model = KeyModel::Set(FingerprintSpace::new(1 << 40).unwrap());
             }
             for hash in hashes.iter().take(limit_of(1 << 16) as usize) {
