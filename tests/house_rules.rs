@@ -38,7 +38,7 @@ const UNSAFE: [&str; 8] = [
 const EXPORTED: &str = "#[unsafe(no_mangle)]";
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// All Rust files of the repository with their text, by path from its root.

@@ -2,8 +2,13 @@
 
 import os
 import random
+import signal
 
 import pytest
+
+# A shell's `&` has the tests ignore Ctrl-C, and a child inherits that; what a handler does is forgotten with `exec`.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

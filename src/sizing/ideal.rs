@@ -59,8 +59,8 @@ fn ln_rate(bits_per_key: f64, probes: f64) -> f64 {
 mod tests {
     use super::{ideal_bits_per_key, ideal_probes, ideal_rate};
 
-    const BY_BITS_AND_K: &str = include_str!("../../tests/tables/fpr_by_bits_per_key_and_k.csv");
-    const AT_RATIOS: &str = include_str!("../../tests/tables/fpr_at_common_ratios.csv");
+    const BY_BITS_AND_K: &str = include_str!("tables/fpr_by_bits_per_key_and_k.csv");
+    const AT_RATIOS: &str = include_str!("tables/fpr_at_common_ratios.csv");
 
     #[test]
     fn ideal_rate_equals_both_tables_digit_for_digit() {

@@ -1,6 +1,6 @@
 //! FORMAT.md with its further pages as data: their tables of bytes, and the blocks in them that are generated.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::bytes::number;
@@ -38,7 +38,7 @@ const PARTS: [&str; 5] = [
 ];
 
 fn path(part: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(part)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part)
 }
 
 fn text_of(part: &str) -> String {

@@ -53,7 +53,7 @@ pub(crate) fn options() -> Options {
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden");
         for name in NAMES {
             if !folder.join(name).exists() {
                 assert!(bless(), "{name} is missing; EVERSEEN_BLESS=1 makes it");

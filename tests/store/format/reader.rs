@@ -32,7 +32,7 @@ fn the_reader_says_the_same_in_a_process_of_its_own() {
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.set_len(length).unwrap();
         }
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/reader.py");
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("reader.py");
         let alone = Command::new("python3").arg(script).arg(&path).output();
         let alone = alone.unwrap();
         assert_eq!(alone.status.success(), length.is_none());

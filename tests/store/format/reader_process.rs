@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 
@@ -41,7 +40,7 @@ pub struct ReaderProcess {
 
 impl ReaderProcess {
     fn start() -> io::Result<Self> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let folder = env!("CARGO_MANIFEST_DIR");
         // Standard library alone: `site` would look for packages.
         let mut child = Command::new("python3")
             .args(["-S", "-c", SERVE])

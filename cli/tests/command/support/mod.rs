@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+#[cfg(unix)]
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
@@ -40,8 +42,32 @@ pub struct Lab {
     folder: TempDir,
 }
 
+/// Lets the processes that this one starts have the system's own answer to Ctrl-C and hangups. `nohup`, or a shell's `&`,
+/// has the tests ignore them, and a child inherits that; what a handler does is forgotten with `exec`.
+#[cfg(unix)]
+fn pass_no_ignored_signals_on() {
+    use rustix::process::Signal;
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.map_or(0, |mask| {
+            u64::from_str_radix(mask.trim(), 16).expect("a mask in hexadecimal")
+        });
+        for signal in [Signal::HUP, Signal::INT].map(Signal::as_raw) {
+            if ignored >> (signal - 1) & 1 == 1 {
+                // The flag is read by nobody: this process goes on as before.
+                let registered = signal_hook::flag::register(signal, Arc::default());
+                registered.expect("a handler");
+            }
+        }
+    });
+}
+
 impl Lab {
     pub fn new() -> Self {
+        #[cfg(unix)]
+        pass_no_ignored_signals_on();
         Lab {
             folder: tempfile::tempdir().expect("a temporary folder"),
         }
