@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-# A shell's `&` has the tests ignore Ctrl-C, and a child inherits that; what a handler does is forgotten with `exec`.
+# A shell's `&` makes the tests ignore Ctrl-C, and a child inherits that. A handler is not inherited: `exec` resets its signal.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, lambda *_: None)
 

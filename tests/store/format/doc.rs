@@ -37,7 +37,8 @@ const PARTS: [&str; 5] = [
     "docs/format/seen-sets.md",
 ];
 
-fn path(part: &str) -> PathBuf {
+/// Returns where a file of the repository lies.
+pub(super) fn path(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part)
 }
 

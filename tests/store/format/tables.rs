@@ -1,8 +1,6 @@
 //! The tables themselves: no gaps, no overlaps, and an end where the prose says.
 
-use std::path::Path;
-
-use super::doc::{Layout, section, table};
+use super::doc::{Layout, path, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
 const TABLES: [(&str, usize); 22] = [
@@ -67,10 +65,9 @@ fn a_table_with_a_gap_or_an_overlap_or_a_wrong_size_is_noticed() {
 /// file it is in the one before.
 #[test]
 fn invariants_name_tests_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let place = |file: &str| match file.split('/').next() {
-        Some("src" | "tests" | "python") => root.join(file),
-        _ => root.join("tests/store").join(file),
+        Some("src" | "tests" | "python") => path(file),
+        _ => path("tests/store").join(file),
     };
     let rows = table(
         &section("Invariants and their tests"),

@@ -42,10 +42,10 @@ pub struct Lab {
     folder: TempDir,
 }
 
-/// Lets the processes that this one starts have the system's own answer to Ctrl-C and hangups. `nohup`, or a shell's `&`,
-/// has the tests ignore them, and a child inherits that; what a handler does is forgotten with `exec`.
+/// Keeps the processes that the tests start from ignoring Ctrl-C and hangups. `nohup` and a shell's `&` make the tests ignore
+/// them, and a child inherits that. A handler is not inherited: `exec` resets its signal to the default.
 #[cfg(unix)]
-fn pass_no_ignored_signals_on() {
+fn reset_ignored_signals_for_children() {
     use rustix::process::Signal;
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -56,7 +56,7 @@ fn pass_no_ignored_signals_on() {
         });
         for signal in [Signal::HUP, Signal::INT].map(Signal::as_raw) {
             if ignored >> (signal - 1) & 1 == 1 {
-                // The flag is read by nobody: this process goes on as before.
+                // Nothing reads the flag: the tests go on ignoring the signal.
                 let registered = signal_hook::flag::register(signal, Arc::default());
                 registered.expect("a handler");
             }
@@ -67,7 +67,7 @@ fn pass_no_ignored_signals_on() {
 impl Lab {
     pub fn new() -> Self {
         #[cfg(unix)]
-        pass_no_ignored_signals_on();
+        reset_ignored_signals_for_children();
         Lab {
             folder: tempfile::tempdir().expect("a temporary folder"),
         }
