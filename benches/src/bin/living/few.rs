@@ -28,15 +28,26 @@ pub fn measure(session: &Session, keys: &[u64]) -> io::Result<()> {
     for keys in keys {
         let store = session.store("large")?;
         session.dedup(&store, *keys)?;
-        few_into(session, &store, &format!("{:.0e} keys", *keys as f64))?;
-        let mut runs = Runs::default();
-        for _ in 0..session.rounds {
-            session.dedup(&store, REMOVED)?;
-            runs.push(session, |session| session.remove(&store, REMOVED))?;
-        }
-        runs.report("`remove` of 1000", &format!("{:.0e} keys", *keys as f64))?;
+        come_and_go(session, &store, *keys)?;
     }
     Ok(())
+}
+
+/// Into a store of so many keys that is there already, however it was made.
+pub fn measure_there(session: &Session, store: &Path, keys: u64) -> io::Result<()> {
+    report::head("Few lines into that store", LAST);
+    come_and_go(session, store, keys)
+}
+
+fn come_and_go(session: &Session, store: &Path, keys: u64) -> io::Result<()> {
+    let into = format!("{:.0e} keys", keys as f64);
+    few_into(session, store, &into)?;
+    let mut runs = Runs::default();
+    for _ in 0..session.rounds {
+        session.dedup(store, REMOVED)?;
+        runs.push(session, |session| session.remove(store, REMOVED))?;
+    }
+    runs.report("`remove` of 1000", &into)
 }
 
 /// Into a Bloom store that is half full.

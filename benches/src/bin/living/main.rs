@@ -108,7 +108,7 @@ enum Part {
     Memory,
     /// Three streams into one store
     Billions,
-    /// One stream, then `verify`
+    /// One stream, then `verify`, then few lines into its store
     Long,
     /// One stream with a small buffer
     Buffer,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
+use crate::few;
 use crate::report;
 use crate::session::Session;
 
@@ -19,7 +20,7 @@ pub fn measure_three(session: &Session, lines: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// One stream, however long, and whether its store is whole.
+/// One stream, however long, whether its store is whole, and what few lines cost it then.
 pub fn measure_long(session: &Session, lines: u64) -> io::Result<()> {
     report::head("One stream", "bits a key; seconds of `verify`");
     let store = session.store("long")?;
@@ -30,7 +31,8 @@ pub fn measure_long(session: &Session, lines: u64) -> io::Result<()> {
     report::line(&title, "an empty store", std::slice::from_ref(&run), &bits)?;
     let seconds = session.verify(&store)?;
     let bits = format!("{:.2}; {seconds:.1}", report::bits(&run, lines));
-    report::line(&title, "an empty store", &[run], &bits)
+    report::line(&title, "an empty store", &[run], &bits)?;
+    few::measure_there(session, &store, lines)
 }
 
 /// One stream whose handle has a small buffer.
