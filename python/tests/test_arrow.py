@@ -7,7 +7,9 @@ import pytest
 import everseen
 from everseen import errors
 
+numpy = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
+pandas = pytest.importorskip("pandas")
 
 SEED = int.from_bytes(random.randbytes(4), "big")
 
@@ -129,7 +131,37 @@ def test_other_columns(store, values, reason):
     assert len(store) == 0
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda: numpy.array([]),
+        lambda: pa.array([], pa.float64()),
+        lambda: pa.chunked_array([pa.array([], pa.int64())] * 2),
+        lambda: pandas.Series([], dtype="float64"),
+    ],
+)
+def test_without_rows_any_type_will_do(store, values):
+    """Libraries guess it from values: an empty batch of a stream comes as floats."""
+    assert store.insert_many(values()).tolist() == []
+    assert store.insert_hashes(values()).tolist() == []
+    assert store.contains_many((values(), values())).tolist() == []
+    with pytest.raises(TypeError, match="one of its columns"):
+        store.insert_many(pa.table({"a": []}))
+
+
 def test_objects_that_only_pretend(store):
+    class Short:
+        """Of rows that its length denies, none may be lost."""
+
+        def __len__(self):
+            return 0
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.chunked_array([pa.array(["a"])]).__arrow_c_stream__()
+
+    with pytest.raises(ValueError, match="its length is 0"):
+        store.insert_many(Short())
+
     class Wrong:
         def __arrow_c_stream__(self, requested_schema=None):
             return "no capsule"

@@ -20,13 +20,19 @@ enum Kind {
     Keys,
     Hashes,
     Nulls,
+    /// Nothing: its type says no more than that.
+    Empty,
     /// Integers that are a part of a key, in decimal.
     Numbers,
 }
 
 impl Kind {
-    /// Returns what a column of this type is, or one that is a part of a key.
-    fn of(data_type: &DataType, is_part: bool) -> PyResult<Self> {
+    /// Returns what a column of this type is, or one that is a part of a key. `rows`: how many, if that is known.
+    fn of(data_type: &DataType, is_part: bool, rows: Option<usize>) -> PyResult<Self> {
+        // Libraries guess types from values: pandas may call a column without rows Float64.
+        if rows == Some(0) && !matches!(data_type, DataType::Struct(_)) {
+            return Ok(Self::Empty);
+        }
         match data_type {
             data_type if is_part && data_type.is_integer() => Ok(Self::Numbers),
             DataType::Utf8
@@ -37,7 +43,7 @@ impl Kind {
             | DataType::BinaryView => Ok(Self::Keys),
             DataType::Int64 | DataType::UInt64 => Ok(Self::Hashes),
             DataType::Null => Ok(Self::Nulls),
-            DataType::Dictionary(_, values) => Self::of(values, is_part),
+            DataType::Dictionary(_, values) => Self::of(values, is_part, rows),
             DataType::Struct(_) => Err(PyTypeError::new_err(
                 "a table, or a column of structs; give one of its columns, or name several with columns=[...]",
             )),
@@ -110,23 +116,25 @@ impl Columns {
             || object.extract::<PyArrayReader>()?.into_reader(),
             |error| error,
         )?;
+        let total = object.len().ok();
         Ok(Self {
-            kind: Kind::of(reader.field().data_type(), is_part)?,
+            kind: Kind::of(reader.field().data_type(), is_part, total)?,
             stream: Some(reader),
             column: None,
             next: 0,
             numbers: None,
-            total: object.len().ok(),
+            total,
         })
     }
 
     fn of_array(object: &Bound<'_, PyAny>, is_part: bool) -> PyResult<Self> {
         let py = object.py();
         let array = taken_over(py, || object.extract::<PyArray>(), |error| error)?;
+        let total = Some(array.array().len());
         let mut columns = Self {
-            kind: Kind::of(array.field().data_type(), is_part)?,
+            kind: Kind::of(array.field().data_type(), is_part, total)?,
             stream: None,
-            total: Some(array.array().len()),
+            total,
             column: None,
             next: 0,
             numbers: None,
@@ -140,7 +148,7 @@ impl Columns {
             Kind::Hashes => Err(PyTypeError::new_err(
                 "a column of integers; keys are strings or binary, and 64-bit integers are hashes (insert_hashes)",
             )),
-            Kind::Keys | Kind::Nulls | Kind::Numbers => Ok(()),
+            Kind::Keys | Kind::Nulls | Kind::Empty | Kind::Numbers => Ok(()),
         }
     }
 
@@ -149,7 +157,7 @@ impl Columns {
             Kind::Keys | Kind::Numbers => Err(PyTypeError::new_err(
                 "a column of strings or binary; hashes are integers of 64 bits",
             )),
-            Kind::Hashes | Kind::Nulls => Ok(()),
+            Kind::Hashes | Kind::Nulls | Kind::Empty => Ok(()),
         }
     }
 
@@ -195,7 +203,11 @@ impl Columns {
                 expect_rows(array)?;
                 self.numbers = Some(Arc::clone(array));
             }
-            _ => self.column = Some(Arc::new(Column::of(array)?)),
+            Kind::Empty if array.is_empty() => {}
+            Kind::Empty => return Err(bad("it has rows, and its length is 0")),
+            Kind::Keys | Kind::Hashes | Kind::Nulls => {
+                self.column = Some(Arc::new(Column::of(array)?))
+            }
         }
         Ok(())
     }

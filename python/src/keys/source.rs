@@ -155,10 +155,14 @@ fn refuse_single(keys: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns the kind of a numpy array's items, as `dtype.kind` has it; `None` if this is none.
+/// Returns the kind of a numpy array's items, as `dtype.kind` has it; `None` if this is none, or has no items.
 pub(crate) fn numpy_kind(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let array = object.py().import("numpy")?.getattr("ndarray")?;
     if !object.is_instance(&array)? {
+        return Ok(None);
+    }
+    // Without values, numpy calls an array one of floats.
+    if object.len().is_ok_and(|rows| rows == 0) {
         return Ok(None);
     }
     let kind = object.getattr("dtype")?.getattr("kind")?;
