@@ -46,6 +46,20 @@ def test_a_closed_output_is_an_error_and_nothing_is_remembered(folder):
     assert run("dedup", "seen.ever", input=b"a\n").stdout == b"a\n"
 
 
+def test_a_closed_descriptor_is_not_given_to_a_file_of_the_store(folder):
+    """Messages would go into it."""
+    shell = f"exec '{sys.executable}' -m everseen dedup seen.ever 2>&-"
+    process = subprocess.Popen(["sh", "-c", shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # A carriage return is told on standard error.
+    process.stdin.write(b"a\nb\r\n")
+    process.stdin.flush()
+    assert [process.stdout.readline() for _ in range(2)] == [b"a\n", b"b\r\n"]
+    assert os.readlink(f"/proc/{process.pid}/fd/2") == os.devnull
+    process.kill()
+    process.communicate()
+    assert run("verify", "-q", "seen.ever").returncode == 0
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_an_orderly_end(folder, number, status):
     process = subprocess.Popen(
