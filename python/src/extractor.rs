@@ -165,6 +165,29 @@ impl Extractor {
             value.map_or(Ok(false), |value| value.extract())
         };
         let part = part_of(given)?;
+        let has = |name: &str| -> PyResult<bool> {
+            Ok(given.get_item(name)?.is_some_and(|value| !value.is_none()))
+        };
+        for (name, is_given, needs, is_there) in [
+            ("sort_query", is("sort_query")?, "url", is("url")?),
+            ("drop_www", is("drop_www")?, "url", is("url")?),
+            (
+                "delimiter",
+                has("delimiter")?,
+                "csv_key",
+                matches!(part, Part::Csv(_)),
+            ),
+            (
+                "field_separator",
+                has("field_separator")?,
+                "key_field",
+                matches!(part, Part::Fields(_)),
+            ),
+        ] {
+            if is_given && !is_there {
+                return Err(PyTypeError::new_err(format!("{name} needs {needs}")));
+            }
+        }
         if is("url")? && part.values() > 1 {
             return Err(PyValueError::new_err(
                 "several values together are not a URL",

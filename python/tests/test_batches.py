@@ -363,12 +363,19 @@ def test_extractor_of_columns():
         rows.set_header("id;link")
     rows.set_header(b"id;url\r")
     assert rows.keys(['1;"A;b"', "2;C\r"]) == [b"a;b", b"c"]
-    assert everseen.Extractor(key_field=2)("  a  b ") == b"b"
+    assert everseen.Extractor(key_field=2, delimiter=None, sort_query=False)("  a  b ") == b"b"
     assert everseen.Extractor(key_field=[2, 1], field_separator="::")("a::b") == b"1:b,1:a,"
     for wrong in [{"json_key": ""}, {"csv_key": "0"}, {"key_field": 0}, {"csv_key": "a", "delimiter": ",,"}]:
         with pytest.raises(ValueError):
             everseen.Extractor(**wrong)
-    for wrong in [{"json_key": "a", "csv_key": "b"}, {"other": 1}]:
+    for wrong in [
+        {"json_key": "a", "csv_key": "b"},
+        {"other": 1},
+        {"sort_query": True},
+        {"json_key": "a", "drop_www": True},
+        {"key_field": 2, "delimiter": ";"},
+        {"csv_key": "a", "field_separator": ";"},
+    ]:
         with pytest.raises(TypeError):
             everseen.Extractor(**wrong)
     with pytest.raises(ValueError, match="not a URL"):

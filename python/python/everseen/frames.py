@@ -45,13 +45,20 @@ class Rows:
     def __init__(self, schema: pyarrow.Schema, batches: Iterator[pyarrow.RecordBatch]) -> None:
         self.schema = schema
         """The columns."""
-        self._batches = batches
+        self._batches: Iterator[pyarrow.RecordBatch] | None = batches
+
+    def _take(self) -> Iterator[pyarrow.RecordBatch]:
+        batches, self._batches = self._batches, None
+        if batches is None:
+            # What is left of them would look like all: an output without its rows.
+            raise RuntimeError("these rows were read before, and can be read once; ask `unseen` again")
+        return batches
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
-        return self._batches
+        return self._take()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pyarrow.RecordBatchReader.from_batches(self.schema, self._batches).__arrow_c_stream__(requested_schema)
+        return pyarrow.RecordBatchReader.from_batches(self.schema, self._take()).__arrow_c_stream__(requested_schema)
 
 
 def unseen(epoch: Epoch, rows: Any, column: str, *, processes: int = 0) -> Any:

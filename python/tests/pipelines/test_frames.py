@@ -156,3 +156,12 @@ def test_an_output_is_durable_before_it_is_marked(folder, monkeypatch):
     assert ("out/one", False) in synced
     assert ("out", False) in synced
     assert synced[-1] == ("out/one", True)
+
+
+def test_rows_are_read_once(folder):
+    """What is left of rows that were looked at would be published as all there are."""
+    with pytest.raises(RuntimeError, match="read once"), daily.seen_set().epoch("one", output="out/one") as day:
+        fresh = unseen(day, as_table(), "url")
+        assert pyarrow.table(fresh).num_rows == 4
+        write(day, fresh)
+    assert not pathlib.Path("out/one/_SUCCESS").exists()
