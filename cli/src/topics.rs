@@ -87,10 +87,10 @@ disk. So lines wait for each other, and one sweep over the filter answers many o
 the disk, as measured, makes that faster (--sieve auto), always, or never.
 
 Lines that wait take 13 bytes of memory each, in addition to --buffer; their text lies in an
-unlinked file beside the store: 4G at most, and a fourth of what the disk has free. By default
+unlinked file beside the store: 16G at most, and a fourth of what the disk has free. By default
 they take as much as --buffer, but at most 64M, or a fourth of it where that is more (--window).
-Without --buffer, and where the store takes more than half of what is available, they take an
-eighth of what is available, 2G at most: fewer sweeps are needed.
+Without --buffer, and where the store takes more than half of what is available, they take a
+fourth of what is available, 4G at most: fewer sweeps are needed.
 
 A line from a pipe waits about as long as a sweep takes, or as --max-delay says. No line waits
 while the input pauses, or while lines come no faster than they are answered.";

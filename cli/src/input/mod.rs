@@ -320,6 +320,8 @@ impl Input {
     /// Returns the delimiter of CSV, where line ends may be inside of records.
     fn csv_delimiter(&self) -> Option<u8> {
         match &self.reading.rule().part {
+            // A key is no record.
+            _ if self.are_keys => None,
             Part::Csv(own) if self.separator == b'\n' => Some(own.delimiter()),
             _ => None,
         }

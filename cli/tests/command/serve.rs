@@ -2,14 +2,23 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::Lab;
 
+/// Copies a program in another process. Had this one a file open to write it, a child of another test would have so as well,
+/// until it is a program of its own, and meanwhile the system refuses to run the copy.
+fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let mut cp = Command::new("cp");
+    let status = cp.args([from.as_ref(), to.as_ref()]).status();
+    assert!(status.expect("a run").success());
+}
+
 /// A copy of the command in a folder of its own, where the server may lie beside it or not.
 fn copied(lab: &Lab) -> Command {
     fs::create_dir(lab.path("bin")).expect("a folder");
-    fs::copy(env!("CARGO_BIN_EXE_everseen"), lab.path("bin/everseen")).expect("a copy");
+    copy(env!("CARGO_BIN_EXE_everseen"), lab.path("bin/everseen"));
     let mut command = Command::new(lab.path("bin/everseen"));
     command.env("PATH", lab.path("path"));
     command
@@ -17,8 +26,12 @@ fn copied(lab: &Lab) -> Command {
 
 fn server(lab: &Lab, folder: &str, name: &str) {
     fs::create_dir_all(lab.path(folder)).expect("a folder");
-    let script = lab.path(&format!("{folder}/everseen-server"));
-    fs::write(&script, format!("#!/bin/sh\necho \"{name} $*\"\nexit 7\n")).expect("a script");
+    let (text, script) = (
+        lab.path("text"),
+        lab.path(&format!("{folder}/everseen-server")),
+    );
+    fs::write(&text, format!("#!/bin/sh\necho \"{name} $*\"\nexit 7\n")).expect("a script");
+    copy(&text, &script);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a program");
 }
 

@@ -87,12 +87,13 @@ impl Splitter {
                 other => other?,
             };
             if count == 0 {
+                // Also in an item that is dropped: all records behind the quote would go with it.
+                if self.csv.as_mut().is_some_and(CsvCutter::is_in_quotes) {
+                    return Err(SplitError::OpenQuote);
+                }
                 if std::mem::take(&mut self.is_in_long) {
                     block.gaps.push(0);
                 } else if block.filled > 0 {
-                    if self.csv.as_mut().is_some_and(CsvCutter::is_in_quotes) {
-                        return Err(SplitError::OpenQuote);
-                    }
                     block.storage[block.filled] = self.separator;
                     block.ends.push(block.filled);
                     block.filled += 1;

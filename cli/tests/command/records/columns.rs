@@ -324,6 +324,34 @@ fn a_quote_that_is_never_closed_is_an_error() {
     );
 }
 
+/// All records behind such a quote are one that is too long.
+#[test]
+fn nor_is_it_skipped_as_too_long() {
+    let lab = Lab::new();
+    let args = ["dedup", "--csv-key", "t", "--skip-long", "--max-line", "10"];
+    let ran = lab.run_on(
+        &[&args[..], &["seen"]].concat(),
+        b"id,t\n1,a\n2,\"open\n3,c\n4,d\n",
+    );
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("is never closed"), "{}", ran.err);
+    assert_same(&ran.out, b"id,t\n1,a\n");
+}
+
+#[test]
+fn a_key_is_no_record() {
+    let lab = Lab::new();
+    lab.run_on(
+        &["dedup", "--csv-key", "t", "seen"],
+        b"id,t\n2,\"\"\"hello\"\n",
+    )
+    .expect(0);
+    lab.run(&["check", "seen", "--key", "\"hello"]).expect(0);
+    let ran = lab.run(&["dedup", "seen", "--key", "\"q", "--key", "r\""]);
+    assert_same(&ran.expect(0), b"\"q\nr\"\n");
+    lab.run(&["check", "seen", "--key", "r\""]).expect(0);
+}
+
 #[test]
 fn separators_compression_and_stores_without_a_label_are_no_matter() {
     let lab = lab();
