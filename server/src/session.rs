@@ -1,6 +1,6 @@
 //! What belongs to one connection.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::commands::{Command, Rights};
@@ -32,10 +32,16 @@ pub struct Session {
     /// Whether the connection ends after this answer.
     pub ends: bool,
     claimants: HashMap<Name, Arc<Claimant>>,
+    /// Stores whose claims were given back by a command that failed, until the client is told.
+    failed: HashSet<Name>,
 }
 
 const CLAIMS_LOST: Refusal = Refusal::new(
     "ERR the key was removed or renamed meanwhile, and what was claimed in it is given back",
+);
+
+const CLAIMS_GIVEN_BACK: Refusal = Refusal::new(
+    "ERR a command failed, and what this connection had claimed in the key before is given back",
 );
 
 /// Which commands are answered, as CLIENT REPLY sets it.
@@ -111,6 +117,7 @@ impl Session {
             denials: 0,
             ends: false,
             claimants: HashMap::new(),
+            failed: HashSet::new(),
         }
     }
 
@@ -146,6 +153,9 @@ impl Session {
             // Said once: the client must not take for committed what it claimed there.
             return Err(CLAIMS_LOST);
         }
+        if self.failed.remove(name) {
+            return Err(CLAIMS_GIVEN_BACK);
+        }
         let claimant = database.claimant(name, self.writer())?;
         if let Some(claimant) = &claimant {
             self.claimants.insert(name.clone(), Arc::clone(claimant));
@@ -156,6 +166,15 @@ impl Session {
     /// Gives up the handle of one store, whose claims are lost.
     pub fn drop_claimant(&mut self, name: &Name) {
         self.claimants.remove(name);
+        self.failed.remove(name);
+    }
+
+    /// Does so after a command that failed. The client must not take for committed what it had claimed before.
+    pub fn give_claims_back(&mut self, name: &Name, had_claims: bool) {
+        self.drop_claimant(name);
+        if had_claims {
+            self.failed.insert(name.clone());
+        }
     }
 
     /// Takes all handles, to be closed on a thread that may wait.

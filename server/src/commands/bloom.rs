@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use everseen::{ClaimOptions, Verdict};
+use everseen::{ClaimOptions, Error, Verdict};
+use tokio::task::block_in_place;
 
 use super::arguments::{double, integer_or, six_digits};
 use super::as_redis::BloomFilters;
@@ -106,6 +107,7 @@ pub fn add_many(context: &mut Context<'_>, name: &Name, items: &[&[u8]]) -> Vec<
 
 /// Inserts items, and returns an answer for each.
 fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) -> Vec<Reply> {
+    let at_work = store.work();
     let (mut replies, outcome) = match store.design {
         Design::Bloom(BloomDesign {
             capacity,
@@ -114,8 +116,13 @@ fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) ->
         }) => insert_up_to(store, capacity, items),
         _ => insert_all(store, items),
     };
-    if replies.contains(&Reply::Bool(true)) {
+    let is_there = replies.contains(&Reply::Bool(false));
+    if replies.contains(&Reply::Bool(true)) || (store.renews && is_there) {
         context.changed(store);
+    }
+    drop(at_work);
+    if is_there {
+        context.relies_on(store);
     }
     if let Err(refusal) = outcome {
         replies.resize(items.len(), refusal.into());
@@ -131,11 +138,30 @@ fn insert_all(store: &OpenStore, items: &[&[u8]]) -> (Vec<Reply>, Result<(), Ref
         // It may be given back: to call it there would lose it.
         Verdict::Pending => CLAIMED.into(),
     };
-    let (verdicts, outcome) = match store.store.claim_batch(items, ClaimOptions::new()) {
-        Ok(verdicts) => (verdicts, Ok(())),
-        Err(error) => (error.done, Err((*error.error).into())),
+    let mut replies = Vec::with_capacity(items.len());
+    let outcome = loop {
+        let rest = &items[replies.len()..];
+        let (done, error) = match store.store.claim_batch(rest, ClaimOptions::new()) {
+            Ok(verdicts) => (verdicts, None),
+            Err(error) => (error.done, Some(*error.error)),
+        };
+        replies.extend(done.into_iter().map(answer));
+        match error {
+            None => break Ok(()),
+            // The server's own handle commits for all clients, and all of them wait for that before they are answered.
+            Some(Error::TransactionTooLarge { .. }) if has_uncommitted(store) => {
+                if let Err(refusal) = block_in_place(|| store.commit()) {
+                    break Err(refusal);
+                }
+            }
+            Some(error) => break Err(error.into()),
+        }
     };
-    (verdicts.into_iter().map(answer).collect(), outcome)
+    (replies, outcome)
+}
+
+fn has_uncommitted(store: &OpenStore) -> bool {
+    store.store.uncommitted().is_ok_and(|open| open.keys > 0)
 }
 
 /// Inserts items until the store has as many as it may. After that, those that are there are still found.

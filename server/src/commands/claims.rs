@@ -92,9 +92,24 @@ fn in_own_handle<T>(
         let claimant = own_handle(context, name)?;
         return Ok(work(&claimant.store));
     }
+    let _at_work = store.work();
     let done = work(&store.store);
     context.changed(store);
     Ok(done)
+}
+
+/// Returns whether a handle has uncommitted items. Refuses more of them than it may have: a client should commit those it
+/// has, and not lose them to an error.
+fn expect_room(handle: &Store, items: usize) -> Result<bool, Refusal> {
+    let uncommitted = handle.uncommitted()?;
+    let items = u64::try_from(items).unwrap_or(u64::MAX);
+    if uncommitted.keys.saturating_add(items) <= uncommitted.most {
+        return Ok(uncommitted.keys > 0);
+    }
+    Err(Refusal::of(&format!(
+        "ERR a connection may have {} uncommitted items of a key: it has {}, and this command {items}; EV.COMMIT, or send fewer",
+        uncommitted.most, uncommitted.keys
+    )))
 }
 
 fn own_handle(context: &mut Context<'_>, name: &Name) -> Result<Arc<Claimant>, Refusal> {
@@ -112,8 +127,11 @@ pub fn claim(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         .get_or_create(&name, &Design::Claims)?;
     check(&store)?;
     let claimed = in_own_handle(context, &name, &store, |handle| {
-        handle.claim_batch(&items, ClaimOptions::new())
+        let had_claims = expect_room(handle, items.len())?;
+        let claimed = handle.claim_batch(&items, ClaimOptions::new());
+        Ok::<_, Refusal>((had_claims, claimed))
     })?;
+    let (had_claims, claimed) = claimed?;
     match claimed {
         Ok(verdicts) => {
             let words = verdicts.into_iter().map(|verdict| match verdict {
@@ -125,7 +143,7 @@ pub fn claim(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         }
         Err(error) => {
             // What was claimed before the error is given back with the rest: no answer tells of it.
-            context.session.drop_claimant(&name);
+            context.session.give_claims_back(&name, had_claims);
             Err(Refusal::of_error(&error.error))
         }
     }
@@ -170,9 +188,12 @@ pub fn remove(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
         return Ok(Reply::Array(vec![Reply::Bool(false); items.len()]));
     };
     check(&store)?;
-    let removed = in_own_handle(context, &name, &store, |handle| handle.remove_batch(&items))?;
-    let removed = removed.map_err(|error| Refusal::of_error(&error.error))?;
-    Ok(Reply::Array(bools(removed)))
+    let removed = in_own_handle(context, &name, &store, |handle| {
+        expect_room(handle, items.len())?;
+        let removed = handle.remove_batch(&items);
+        removed.map_err(|error| Refusal::of_error(&error.error))
+    })?;
+    Ok(Reply::Array(bools(removed?)))
 }
 
 /// EV.INFO key

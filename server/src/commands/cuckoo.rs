@@ -212,13 +212,18 @@ fn add_item(context: &mut Context<'_>, request: Request<'_>, only_absent: bool) 
     let store = store_to_add(context, &name, CuckooDesign::default())?;
     let mut added = Added::Full;
     let item = std::iter::once(request.arg(2));
+    let at_work = store.work();
     add_each(&store, item, only_absent, |what| added = what)?;
     match added {
         Added::Yes => {
             context.changed(&store);
             Ok(Reply::Bool(true))
         }
-        Added::WasThere => Ok(Reply::Bool(false)),
+        Added::WasThere => {
+            drop(at_work);
+            context.relies_on(&store);
+            Ok(Reply::Bool(false))
+        }
         Added::Full => Err(Refusal::new("Filter is full")),
     }
 }
@@ -268,6 +273,7 @@ fn insert_items(
     // Of the third version's answers, those of CF.INSERT are true or false, and a full filter is false.
     let is_bool = !only_absent && context.session.protocol == Protocol::Resp3;
     let mut replies = Vec::with_capacity(request.len() - at);
+    let _at_work = store.work();
     let outcome = add_each(&store, request.from(at), only_absent, |added| {
         replies.push(match added {
             Added::Full if is_bool => Reply::Bool(false),

@@ -116,10 +116,25 @@ impl Context<'_> {
     /// Notes that the command changed a store: its answer waits for a commit where that is asked.
     pub fn changed(&mut self, store: &Arc<OpenStore>) {
         store.soil();
-        // In a transactional store nothing counts before its commit.
-        if self.server.durability != Durability::Always && !store.is_transactional {
-            return;
+        if self.waits_for_commits(store) {
+            self.wait_for(store);
         }
+    }
+
+    /// Notes that an answer says that something is there, which another client may just have brought: if that is not durable
+    /// yet, the answer waits as well.
+    pub fn relies_on(&mut self, store: &Arc<OpenStore>) {
+        if self.waits_for_commits(store) && store.is_unsettled() {
+            self.wait_for(store);
+        }
+    }
+
+    fn waits_for_commits(&self, store: &OpenStore) -> bool {
+        // In a transactional store nothing counts before its commit.
+        self.server.durability == Durability::Always || store.is_transactional
+    }
+
+    fn wait_for(&mut self, store: &Arc<OpenStore>) {
         let is_it = |(other, _): &&mut (Arc<OpenStore>, _)| Arc::ptr_eq(other, store);
         match self.unsettled.iter_mut().find(is_it) {
             Some((_, places)) => places.extend(self.places.clone()),
@@ -161,19 +176,25 @@ fn with_items(
 
 /// Returns for each item whether it is there.
 fn found(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     name: &Name,
     check: Check,
     items: &[&[u8]],
 ) -> Result<Vec<bool>, Refusal> {
     match with_items(context, name, check)? {
         None => Ok(vec![false; items.len()]),
-        Some(store) => Ok(store.store.contains_batch(items)?),
+        Some(store) => {
+            let found = store.store.contains_batch(items)?;
+            if found.contains(&true) {
+                context.relies_on(&store);
+            }
+            Ok(found)
+        }
     }
 }
 
 /// BF.MEXISTS and CF.MEXISTS.
-fn mexists(context: &Context<'_>, request: Request<'_>, check: Check) -> Outcome {
+fn mexists(context: &mut Context<'_>, request: Request<'_>, check: Check) -> Outcome {
     let name = name_of(request.arg(1))?;
     let items: Vec<&[u8]> = request.from(2).collect();
     Ok(Reply::Array(bools(found(context, &name, check, &items)?)))

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use everseen::{CreateOptions, Error, OpenOptions};
+use everseen::{CreateOptions, Error, OpenOptions, Store};
 use tempfile::NamedTempFile;
 use tokio::task::block_in_place;
 
@@ -50,6 +50,11 @@ pub struct Opening {
     /// Bytes of memory for the write buffers of one store.
     pub buffer: u64,
 }
+
+/// The least memory for the buffers of a store whose items wait for a commit. Half of what they take may be uncommitted.
+const LEAST_OF_CLAIMS: u64 = 8 << 20;
+/// Fewer uncommitted items than this are few for a connection that claims them.
+const FEW_CLAIMS: u64 = 50_000;
 
 /// The stores of one folder.
 #[derive(Debug)]
@@ -111,6 +116,24 @@ impl Database {
         OpenOptions::new()
             .writer(OpenStore::WRITER)
             .buffer_between(OpenOptions::LEAST_BUFFER, self.opening.buffer)
+    }
+
+    /// Returns the same for a store whose items wait for a commit.
+    fn claims_options(&self) -> OpenOptions {
+        let least = LEAST_OF_CLAIMS
+            .min(self.opening.buffer)
+            .max(OpenOptions::LEAST_BUFFER);
+        self.open_options()
+            .buffer_between(least, self.opening.buffer)
+    }
+
+    /// Opens a store again that lets a handle have few uncommitted items. Only an open one tells.
+    fn for_claims(&self, path: &Path, store: Store) -> everseen::Result<Store> {
+        if store.uncommitted()?.most >= FEW_CLAIMS {
+            return Ok(store);
+        }
+        store.close()?;
+        self.claims_options().open(path)
     }
 
     /// Returns the store of a name, open; `None` if there is none.
@@ -183,7 +206,8 @@ impl Database {
     ) -> everseen::Result<Arc<OpenStore>> {
         // It may recover from logs, and close another store for this one.
         block_in_place(|| {
-            let store = self.entry(name).open(open)?;
+            let entry = self.entry(name);
+            let store = entry.open(|path| self.for_claims(path, open(path)?))?;
             store.touch(self.begun.elapsed());
             self.opened.fetch_add(1, Ordering::Relaxed);
             self.close_unused(Some(self.opening.open));
@@ -196,7 +220,7 @@ impl Database {
         match self.get(name)? {
             None => Ok(None),
             Some(_) => {
-                let options = self.open_options().writer(writer);
+                let options = self.claims_options().writer(writer);
                 let claimant = block_in_place(|| self.entry(name).claimant(&options))?;
                 Ok(Some(claimant))
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use everseen::{Error, Store};
+use everseen::{Error, ForgetBy, Store};
 
 use super::design::Design;
 use super::group_commit::GroupCommit;
@@ -23,18 +23,32 @@ pub struct OpenStore {
     pub store: Store,
     pub design: Design,
     pub is_transactional: bool,
+    /// Whether an item that is there counts from now on when it comes again.
+    pub renews: bool,
     commits: GroupCommit,
     counts: Arc<CommitCounts>,
     /// Held by who looks at how full a store is before it adds.
     fullness: Mutex<()>,
     /// Whether anything was done since the last commit.
     is_dirty: AtomicBool,
+    /// Changes and commits under way.
+    at_work: AtomicU64,
     /// Whether closing it made all durable that was done; `None` before. Held while it is being closed.
     is_safe: Mutex<Option<bool>>,
     /// Milliseconds since the server began.
     used: AtomicU64,
     /// Items that CF.DEL removed. The tag of the server's commits keeps their number.
     pub deleted: AtomicU64,
+}
+
+/// Something that is being done in a store.
+#[derive(Debug)]
+pub struct AtWork<'s>(&'s OpenStore);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 const DELETED: &str = "deleted ";
@@ -58,12 +72,16 @@ impl OpenStore {
         Ok(OpenStore {
             design: Design::of_store(store.label(), stats.kind),
             is_transactional: stats.transactional,
+            renews: stats
+                .forgetting
+                .is_some_and(|forgetting| forgetting.by == ForgetBy::Last),
             deleted: AtomicU64::new(deleted_before(&store)?),
             store,
             commits: GroupCommit::default(),
             counts,
             fullness: Mutex::default(),
             is_dirty: AtomicBool::new(false),
+            at_work: AtomicU64::new(0),
             is_safe: Mutex::new(None),
             used: AtomicU64::new(0),
         })
@@ -85,6 +103,20 @@ impl OpenStore {
 
     pub fn is_dirty(&self) -> bool {
         self.is_dirty.load(Ordering::Acquire)
+    }
+
+    /// Notes that something is being done, until the guard goes: a change, until it is noted with [`soil`](Self::soil), or a
+    /// commit.
+    pub fn work(&self) -> AtWork<'_> {
+        self.at_work.fetch_add(1, Ordering::AcqRel);
+        AtWork(self)
+    }
+
+    /// Returns whether something that others see may not be durable.
+    pub fn is_unsettled(&self) -> bool {
+        let is_at_work = || self.at_work.load(Ordering::Acquire) > 0;
+        // A commit that begins between the first two looks is under way at the last, or through.
+        is_at_work() || self.is_dirty() || is_at_work()
     }
 
     /// Commits what was done.
@@ -124,6 +156,7 @@ impl OpenStore {
     }
 
     fn commit_open(&self) -> everseen::Result<()> {
+        let _at_work = self.work();
         // Before the commit: what comes meanwhile is for the next.
         self.is_dirty.store(false, Ordering::Release);
         let deleted = self.deleted.load(Ordering::Relaxed);
@@ -155,5 +188,30 @@ impl OpenStore {
     /// Returns how many keys there are.
     pub fn keys(&self) -> Result<u64, Refusal> {
         Ok(self.store.fullness()?.keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everseen::CreateOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_is_being_done_or_committed_is_not_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = CreateOptions::new()
+            .create(folder.path().join("s"))
+            .unwrap();
+        let store = OpenStore::new(store, Arc::default()).unwrap();
+        assert!(!store.is_unsettled());
+        let at_work = [store.work(), store.work()];
+        assert!(store.is_unsettled());
+        drop(at_work);
+        assert!(!store.is_unsettled());
+        store.soil();
+        assert!(store.is_unsettled());
+        store.commit().unwrap();
+        assert!(!store.is_unsettled());
     }
 }

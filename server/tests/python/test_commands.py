@@ -27,6 +27,49 @@ def test_stores_for_claims_are_made_as_asked(server):
         assert ask(other, "BF.EXISTS", "p", "a") is True
 
 
+def test_a_connection_keeps_its_claims_when_it_may_have_no_more(server):
+    with server.wire() as wire:
+        assert ask(wire, "EV.CREATE", "k") == "OK"
+        claimed = 0
+        while True:
+            items = [f"item {number}" for number in range(claimed, claimed + 20_000)]
+            answer = ask(wire, "EV.CLAIM", "k", *items)
+            if isinstance(answer, Refusal):
+                break
+            assert answer == ["new"] * len(items)
+            claimed += len(items)
+        # Enough for a page of links, or a file of lines.
+        assert claimed >= 80_000
+        assert answer.startswith("ERR a connection may have ")
+        assert ask(wire, "EV.REMOVE", "k", *items) == answer
+        assert ask(wire, "EV.COMMIT", "k") > 0
+        assert ask(wire, "EV.CLAIM", "k", *items) == ["new"] * len(items)
+        for begin in range(0, claimed, 20_000):
+            part = [f"item {number}" for number in range(begin, begin + 20_000)]
+            assert server.ask("BF.MEXISTS", "k", *part) == [1] * len(part)
+
+
+def test_items_of_all_clients_are_no_claims(server):
+    """However many one command has, in a store that waits for a commit."""
+    with server.wire() as wire:
+        assert ask(wire, "EV.CREATE", "k") == "OK"
+        items = [f"item {number}" for number in range(250_000)]
+        assert ask(wire, "BF.MADD", "k", *items) == [1] * len(items)
+        server.kill()
+    with Server(server.folder) as again:
+        assert again.ask("BF.MEXISTS", "k", *items) == [1] * len(items)
+
+
+def test_an_item_that_counts_anew_is_committed(server):
+    with server.wire() as wire:
+        assert ask(wire, "EV.CREATE", "k", "FORGET-AFTER", "3600", "FORGET-BY", "last") == "OK"
+        assert ask(wire, "BF.ADD", "k", "a") == 1
+        (before, _) = ask(wire, "EV.LAST", "k", "WRITER", "everseen-server")
+        assert ask(wire, "BF.ADD", "k", "a") == 0
+        (after, _) = ask(wire, "EV.LAST", "k", "WRITER", "everseen-server")
+        assert after > before
+
+
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
