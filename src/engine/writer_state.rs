@@ -23,14 +23,26 @@ pub(crate) struct Local {
     pub(crate) writer_bytes: Option<u64>,
     /// What all writers needed after a commit of this handle: the commit's sequence, and the number of bytes.
     pub(crate) all_bytes: Option<(u64, u64)>,
-    /// In a store that forgets, the step and the set of runs in which it was counted and is full.
-    pub(crate) full_in: Option<(u64, u64)>,
+    /// In a store that forgets, where it was counted and is full.
+    pub(crate) full_in: Option<CountedIn>,
     /// The uncommitted keys that closing has dropped.
     pub(crate) dropped: u64,
     /// Whether the handle is closed, or a close that failed for lack of room has discarded what was uncommitted. All
     /// that is left to do is to close it.
     pub(crate) closing: bool,
     pub(crate) closed: bool,
+}
+
+/// The state of a store in which its keys were counted. In another one there may be fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CountedIn {
+    pub(crate) step: u64,
+    /// The version of the set of runs.
+    pub(crate) set_version: u64,
+    /// Removes that the active buffer has.
+    pub(crate) removed: u64,
+    /// Keys that are not committed, of all handles.
+    pub(crate) uncommitted: u64,
 }
 
 /// Keys that are claimed and not yet in the log.

@@ -15,7 +15,7 @@ use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilt
 use crate::fingerprint::net_list::count_from;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::runs::forgotten_runs::{LogTime, ages_after};
+use crate::fingerprint::runs::forgotten_runs::{LogTime, ages_after, may_be_too_old};
 use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::runs::young_changes::YoungChanges;
 use crate::fingerprint::segment::entry::{List, Segment};
@@ -50,8 +50,10 @@ pub(crate) struct FingerprintPass<'a> {
     /// The last step of a key in the pages of before, and the first one of a key in those that are written.
     pub(super) until: u64,
     pub(super) earliest: u64,
-    /// Whether all pages are read for what is too old now.
+    /// Whether what is too old now leaves, and keys are counted exactly.
     pub(super) purges: bool,
+    /// Whether all pages are read for that: some may have what is too old.
+    pub(super) purges_pages: bool,
     /// Whether the runs are those of the superblock from before.
     pub(super) is_as_begun: bool,
     /// The newest superblock. The other one names the same segments.
@@ -102,6 +104,7 @@ impl<'a> FingerprintPass<'a> {
             binding,
             ages,
             purges: time.forgets,
+            purges_pages: time.forgets && may_be_too_old(superblock.earliest, ages),
             is_as_begun: true,
             until,
             earliest: superblock.earliest,
@@ -376,7 +379,7 @@ impl<'a> FingerprintPass<'a> {
                 (self.binding, step.merge.generation),
             ),
             negative_filter: step.negative_filter,
-            ages: (self.ages, self.purges),
+            ages: (self.ages, self.purges_pages),
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
         let segments = pass.of_part(step.part.clone()).run();

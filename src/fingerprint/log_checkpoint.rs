@@ -126,6 +126,7 @@ impl FingerprintCheckpoint<'_> {
             directory: self.directory,
             version: self.pass.set_version(),
             count: count.saturating_add(self.pass.entries_of(plan.merging)),
+            brought: count,
             generation: closed.log.generation + 1,
             trigger: closed.trigger,
         };

@@ -27,10 +27,10 @@ const LEAST_READ_BITS: u64 = 4;
 /// The bytes of pages from which on a filter pays. The processor's caches hold less.
 const LEAST_FILTERED: u64 = 32 << 20;
 
-/// Returns whether a filter has this many bits for each key once the changes are in it.
-pub(super) fn has_bits(held: &Arc<NegativeFilter>, merge: &Merge, bits: u64) -> bool {
+/// Returns whether a filter has this many bits for each key once so many more are in it.
+pub(super) fn has_bits(held: &Arc<NegativeFilter>, more: u64, bits: u64) -> bool {
     // Those that were removed are in it as well.
-    held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
+    held.bytes() >= bytes_for(held.added().saturating_add(more), bits)
 }
 
 /// Returns whether to make a new filter for so many keys.
@@ -48,14 +48,14 @@ pub(super) fn pays(options: &OpenOptions, merge: &Merge, keys: u64) -> bool {
 }
 
 /// Returns how large a filter of a store without one is to be that is made by reading it, if that pays. `keys` are those of
-/// before, `streamed` those that full buffers have brought, this one's included.
+/// before, `streamed` those that full buffers have brought since one was, this one's included.
 pub(super) fn bytes_to_read(
     options: &OpenOptions,
     merge: &Merge,
     (keys, pages): (u64, u64),
     streamed: u64,
 ) -> Option<u64> {
-    let all = keys.saturating_add(merge.count);
+    let all = keys.saturating_add(merge.brought);
     let bytes = pages.saturating_mul(PAGE_BYTES as u64);
     if let Some(least) = options.filtered_from {
         return (bytes >= least).then(|| bytes_for(all, BITS));
@@ -87,7 +87,8 @@ mod tests {
         let full = Merge {
             directory,
             version: directory.version,
-            count: 1 << 20,
+            count: 1 << 21,
+            brought: 1 << 20,
             generation: 7,
             trigger: CheckpointTrigger::FullBuffer,
         };
@@ -121,7 +122,7 @@ mod tests {
         );
         assert_eq!(
             read(&full, keys, pages, keys),
-            Some(bytes_for(keys + full.count, 12))
+            Some(bytes_for(keys + full.brought, 12))
         );
         assert_eq!(read(&full, most, pages, most), Some(most));
         assert_eq!(read(&full, 1 << 24, pages, least - 1), None);

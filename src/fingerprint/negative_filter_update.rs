@@ -31,8 +31,10 @@ pub(crate) struct Merge {
     pub(crate) directory: DirectoryRef,
     /// The version of the set of runs of before.
     pub(crate) version: u64,
-    /// How many changes there are.
+    /// How many changes there are, those of younger runs that are merged included.
     pub(crate) count: u64,
+    /// How many of them come from the log.
+    pub(crate) brought: u64,
     /// The generation of what is written.
     pub(crate) generation: u64,
     pub(crate) trigger: CheckpointTrigger,
@@ -63,10 +65,11 @@ impl NegativeFilterUpdate {
         merge: &Merge,
         held: HeldFilter,
     ) -> Self {
-        let Self { held, .. } = Self::keeping(merge, held);
+        // Entries of younger runs are added once more.
+        let Self { held, .. } = Self::keeping(merge.version, merge.count, held);
         let has_room = held
             .as_ref()
-            .is_some_and(|held| has_bits(held, merge, LEAST_BITS));
+            .is_some_and(|held| has_bits(held, merge.count, LEAST_BITS));
         let keys = merge.directory.keys.saturating_add(merge.count);
         let made = match !has_room && pays(options, merge, keys) {
             // Without memory for it, look-ups go on with the old one.
@@ -80,12 +83,13 @@ impl NegativeFilterUpdate {
         }
     }
 
-    /// Begins the update of a filter where few of the fingerprints are seen: none is made.
-    pub(crate) fn keeping(merge: &Merge, held: HeldFilter) -> Self {
-        let is_of_these = held.version == merge.version;
+    /// Begins the update of the filter of a set of runs, to which so many fingerprints are added, where few of the others are
+    /// seen: none is made.
+    pub(crate) fn keeping(version: u64, more: u64, held: HeldFilter) -> Self {
+        let is_of_these = held.version == version;
         let held = held.filter.filter(|_| is_of_these);
         Self {
-            held: held.filter(|held| has_bits(held, merge, WORTHLESS_BITS)),
+            held: held.filter(|held| has_bits(held, more, WORTHLESS_BITS)),
             made: None,
             is_incomplete: AtomicBool::new(false),
         }
@@ -273,6 +277,7 @@ mod tests {
                 directory,
                 version: directory.version,
                 count: keys - directory.keys,
+                brought: keys - directory.keys,
                 generation: 7,
                 trigger: CheckpointTrigger::Awaited,
             };
@@ -312,6 +317,7 @@ mod tests {
             directory: view.superblock.directory.unwrap(),
             version: view.superblock.set_version(),
             count: 1,
+            brought: 1,
             generation: 7,
             trigger: CheckpointTrigger::Awaited,
         };

@@ -13,7 +13,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 pub(crate) struct PendingFilter {
     budget: FilterBudget,
     of_version: Mutex<Option<(u64, Arc<NegativeFilter>)>>,
-    /// Keys that checkpoints of full buffers have brought.
+    /// Keys that checkpoints of full buffers have brought since a filter was made by reading.
     streamed: AtomicU64,
 }
 
@@ -38,6 +38,11 @@ impl PendingFilter {
         before.saturating_add(keys)
     }
 
+    /// Takes note that what they have brought has paid for a filter.
+    pub(crate) fn spend_streamed(&self) {
+        self.streamed.store(0, Ordering::Relaxed);
+    }
+
     /// Sets the filter that contains all fingerprints of a directory.
     pub(crate) fn set(&self, version: u64, filter: Option<Arc<NegativeFilter>>) {
         let filter = filter.map(|filter| (version, filter));
@@ -49,5 +54,18 @@ impl PendingFilter {
     pub(crate) fn take(&self, version: u64) -> Option<Arc<NegativeFilter>> {
         let taken = lock(&self.of_version).take_if(|(of, _)| *of == version);
         taken.map(|(_, filter)| filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_filter_was_paid_with_is_spent() {
+        let pending = PendingFilter::none(&OpenOptions::new());
+        assert_eq!([pending.note_streamed(5), pending.note_streamed(3)], [5, 8]);
+        pending.spend_streamed();
+        assert_eq!(pending.note_streamed(2), 2);
     }
 }

@@ -6,6 +6,7 @@ use crate::config::open_options::OpenOptions;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
+use crate::engine::writer_state::CountedIn;
 use crate::error::{Error, Result};
 use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
@@ -125,9 +126,7 @@ impl WriteGuard<'_> {
         if self.writer.file.header.window.is_none() {
             return Ok(());
         }
-        let counted = |guard: &Self| (guard.view.this_step(), guard.view.superblock.set_version());
-        // Only time, and runs that come, make a difference in a full store.
-        if self.local.full_in == Some(counted(self)) {
+        if self.local.full_in == Some(self.counted_in()) {
             return Ok(());
         }
         if self.may_forget() || self.may_count_twice() {
@@ -140,8 +139,21 @@ impl WriteGuard<'_> {
                 dropped => dropped?,
             }
         }
-        self.local.full_in = Some(counted(self)).filter(|_| self.is_full(0));
+        self.local.full_in = Some(self.counted_in()).filter(|_| self.is_full(0));
         Ok(())
+    }
+
+    /// Returns what makes a difference to the number of keys in a full store.
+    fn counted_in(&self) -> CountedIn {
+        let buffer = &self.view.active.buffer;
+        CountedIn {
+            step: self.view.this_step(),
+            set_version: self.view.superblock.set_version(),
+            removed: buffer
+                .keys()
+                .saturating_sub(buffer.inserted_keys().cast_unsigned()),
+            uncommitted: self.uncommitted_of_all(),
+        }
     }
 
     /// Closes a log of this step, so that its checkpoint drops what is forgotten by now. The time counts from then on. Keys that

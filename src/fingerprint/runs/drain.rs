@@ -173,6 +173,7 @@ impl FingerprintPass<'_> {
             merge: &Merge {
                 // In the whole range of fingerprints, of which the pass takes a part.
                 count: to.begun_with,
+                brought: 0,
                 ..*merge
             },
             // The filter of the set has these fingerprints already.

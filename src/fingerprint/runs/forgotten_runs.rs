@@ -17,6 +17,12 @@ pub(in crate::fingerprint) fn ages_after(meta: &Meta, clock: Option<u64>) -> (Ag
     }
 }
 
+/// Returns whether pages may have keys that are too old now, the first of which is of the step `earliest`. A repair of the clock
+/// sets the first step there is, so that all pages are read.
+pub(in crate::fingerprint) fn may_be_too_old(earliest: u64, ages: Ages) -> bool {
+    earliest <= 1 || earliest < ages.earliest()
+}
+
 /// What a log says of the time, in a store that forgets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogTime {
@@ -52,7 +58,7 @@ impl FingerprintPass<'_> {
 
     /// Begins again, and leaves what is too old to the merges that pass it.
     pub(crate) fn give_purge_up(&mut self) -> Result<()> {
-        self.purges = false;
+        (self.purges, self.purges_pages) = (false, false);
         self.earliest = self.superblock.earliest;
         self.free_room()
     }

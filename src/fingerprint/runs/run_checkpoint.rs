@@ -81,7 +81,7 @@ impl FingerprintPass<'_> {
         // A log that was merged in part would count twice.
         assert!(self.superblock.partly_merged.is_none());
         let held = std::mem::take(&mut self.held);
-        let negative_filter = NegativeFilterUpdate::keeping(merge, held);
+        let negative_filter = NegativeFilterUpdate::keeping(merge.version, merge.brought, held);
         let made = match negative_filter.has_filter() {
             true => None,
             false => self.read_filter(merge),
@@ -125,11 +125,13 @@ impl FingerprintPass<'_> {
     /// Returns a filter of all fingerprints below the log, if a stream is long enough to pay for reading them.
     fn read_filter(&self, merge: &Merge) -> Option<NegativeFilter> {
         let streamed = match merge.trigger {
-            CheckpointTrigger::FullBuffer => self.pending.note_streamed(merge.count),
+            CheckpointTrigger::FullBuffer => self.pending.note_streamed(merge.brought),
             _ => 0,
         };
         let size = (self.superblock.keys(), self.superblock.segment_pages());
         let bytes = bytes_to_read(self.access.options, merge, size, streamed)?;
+        // The next one, after a checkpoint of another handle or a page that is not whole, is to be paid for again.
+        self.pending.spend_streamed();
         self.below().ok()?.read_filter(bytes)
     }
 

@@ -229,16 +229,26 @@ impl RunSet {
                 KeyOrder::SharingPages => None,
                 KeyOrder::Given | KeyOrder::ByPage { .. } => self.young_filter(undecided.count),
             };
-            if let Some(filter) = filter {
-                undecided.sift(filter, self.space);
-            }
-            for run in self.by_order() {
-                let from = |hash: u64| self.space.fingerprint(hash) >= run.begin;
-                if let Some(went) = &run.pages.went {
-                    // Whatever it hides came before it.
-                    undecided.ask((went, 0), &self.map, from, false);
+            let ask_young = |undecided: &mut Undecided<'_>| {
+                for run in self.by_order() {
+                    let from = |hash: u64| self.space.fingerprint(hash) >= run.begin;
+                    if let Some(went) = &run.pages.went {
+                        // Whatever it hides came before it.
+                        undecided.ask((went, 0), &self.map, from, false);
+                    }
+                    undecided.ask((&run.pages.came, since), &self.map, from, true);
                 }
-                undecided.ask((&run.pages.came, since), &self.map, from, true);
+            };
+            match filter {
+                Some(filter) => {
+                    undecided.sift(filter, self.space);
+                    ask_young(&mut undecided);
+                }
+                None if order == KeyOrder::SharingPages => ask_young(&mut undecided),
+                None => {
+                    let looks = undecided.count;
+                    self.young_filter.timed(looks, || ask_young(&mut undecided));
+                }
             }
             if self.has_went {
                 undecided.ask_last(oldest, &self.map);
@@ -307,9 +317,14 @@ impl RunSet {
     /// Looks for a key in the runs above the oldest one. Goes on if none of these decides.
     fn look_in_young(&self, hash: u64, since: u64) -> ControlFlow<Option<bool>> {
         let is_absent = |filter: &NegativeFilter| !filter.may_contain(self.space.fingerprint(hash));
-        if self.young_filter(1).is_some_and(is_absent) {
-            return ControlFlow::Continue(());
+        match self.young_filter(1) {
+            Some(filter) if is_absent(filter) => ControlFlow::Continue(()),
+            Some(_) => self.ask_young(hash, since),
+            None => self.young_filter.timed(1, || self.ask_young(hash, since)),
         }
+    }
+
+    fn ask_young(&self, hash: u64, since: u64) -> ControlFlow<Option<bool>> {
         for run in self.counting_for(hash) {
             let lists = [
                 (run.pages.went.as_ref(), 0, false),

@@ -102,6 +102,13 @@ impl SegmentPages {
     /// whole.
     pub(crate) fn for_each_page(&self, map: &Map, mut each: impl FnMut(&[u64])) -> Option<()> {
         let (mut bytes, mut fingerprints) = (Vec::new(), Vec::new());
+        let will_need = |segment: Option<&Segment>| {
+            if let Some(pages) = segment.map(Segment::extent) {
+                let words = (pages.end - pages.start) as usize * PAGE_WORDS;
+                map.will_need(pages.start as usize * PAGE_WORDS, words);
+            }
+        };
+        will_need(self.segments.first());
         for (index, segment) in self.segments.iter().enumerate() {
             let extent = segment.extent();
             let length = (extent.end - extent.start) as usize * PAGE_BYTES;
@@ -110,11 +117,7 @@ impl SegmentPages {
                 .ok()?;
             bytes.resize(length, 0);
             // The disk reads the next one meanwhile.
-            if let Some(next) = self.segments.get(index + 1) {
-                let pages = next.extent();
-                let words = (pages.end - pages.start) as usize * PAGE_WORDS;
-                map.will_need(pages.start as usize * PAGE_WORDS, words);
-            }
+            will_need(self.segments.get(index + 1));
             map.copy(extent.start as usize * PAGE_WORDS, &mut bytes);
             let end = range(&self.segments, index, self.space).end;
             let image = Image::of(self.binding, *segment, end, &bytes)?;

@@ -6,6 +6,7 @@ use everseen::testing::Options;
 use everseen::{Error, OnDamage, Store};
 
 use super::{BEGIN, STEP, STEPS, at, forgetting};
+use crate::support::counted::Counted;
 use crate::support::files::place;
 use crate::support::numbers::key;
 use crate::support::segments::{Named, Segment, from, newest};
@@ -193,4 +194,46 @@ fn keys_that_went_leave_room_for_others() {
     }
     let refused = store.insert(key(1 << 40));
     assert!(matches!(refused, Err(Error::Full { capacity: 20_000 })));
+}
+
+/// A store that has refused a key counts again once others went, and reads no page for that in which nothing is forgotten.
+#[test]
+fn keys_that_go_after_a_refusal_make_room() {
+    const MANY: u64 = 300_000;
+    for transactional in [false, true] {
+        let (_folder, path) = place();
+        let counted = Counted::new();
+        let options = with_runs(BEGIN).capacity(MANY).transactional(transactional);
+        let options = options.storage(counted.clone());
+        let store = options.create(&path).unwrap();
+        let keys: Vec<u64> = (0..MANY).map(key).collect();
+        let commit = || {
+            if transactional {
+                store.commit().unwrap();
+            }
+        };
+        for some in keys.chunks(1000) {
+            store.insert_batch(some).unwrap();
+            commit();
+        }
+        let is_full = || {
+            let refused = store.insert(key(1 << 40));
+            matches!(refused, Err(Error::Full { capacity: MANY }))
+        };
+        assert!(is_full());
+        for round in 0..3 {
+            assert!(store.remove(key(round)).unwrap());
+            // Its room is free once it is gone for all.
+            assert!(!transactional || is_full());
+            commit();
+            counted.counts.take();
+            assert!(store.insert(key(MANY + round)).unwrap(), "round {round}");
+            let (read, _) = counted.counts.take();
+            let pages: u64 = named(&path).segments.iter().map(|one| one.pages).sum();
+            assert!(read < 5 * 4096 * pages / 4, "{read} of {pages} pages");
+            commit();
+            assert!(is_full());
+        }
+        assert_eq!(seen(&store, 0..MANY + 3), MANY as usize);
+    }
 }
