@@ -57,7 +57,7 @@ def test_a_closed_descriptor_is_not_given_to_a_file_of_the_store(folder):
     assert os.readlink(f"/proc/{process.pid}/fd/2") == os.devnull
     process.kill()
     process.communicate()
-    assert run("verify", "-q", "seen.ever").returncode == 0
+    assert run("verify", "seen.ever").returncode == 0
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
