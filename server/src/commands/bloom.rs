@@ -117,11 +117,12 @@ fn insert(context: &mut Context<'_>, store: &Arc<OpenStore>, items: &[&[u8]]) ->
         _ => insert_all(store, items),
     };
     let is_there = replies.contains(&Reply::Bool(false));
-    if replies.contains(&Reply::Bool(true)) || (store.renews && is_there) {
+    let is_changed = replies.contains(&Reply::Bool(true)) || (store.renews && is_there);
+    if is_changed {
         context.changed(store);
     }
     drop(at_work);
-    if is_there {
+    if is_there && !is_changed {
         context.relies_on(store);
     }
     if let Err(refusal) = outcome {
