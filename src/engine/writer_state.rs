@@ -41,7 +41,7 @@ pub(crate) struct CountedIn {
     pub(crate) set_version: u64,
     /// Removes that the active buffer has.
     pub(crate) removed: u64,
-    /// Keys that are not committed, of all handles.
+    /// If there are some, keys that are not committed, of all handles.
     pub(crate) uncommitted: u64,
 }
 

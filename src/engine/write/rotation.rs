@@ -146,13 +146,17 @@ impl WriteGuard<'_> {
     /// Returns what makes a difference to the number of keys in a full store.
     fn counted_in(&self) -> CountedIn {
         let buffer = &self.view.active.buffer;
+        let inserted = buffer.inserted_keys().cast_unsigned();
+        let removed = buffer.keys().saturating_sub(inserted);
         CountedIn {
             step: self.view.this_step(),
             set_version: self.view.superblock.set_version(),
-            removed: buffer
-                .keys()
-                .saturating_sub(buffer.inserted_keys().cast_unsigned()),
-            uncommitted: self.uncommitted_of_all(),
+            removed,
+            // A commit makes room with removes alone: what renews keys changes their number as well.
+            uncommitted: match removed {
+                0 => 0,
+                _ => self.uncommitted_of_all(),
+            },
         }
     }
 
