@@ -129,9 +129,17 @@ impl Entry {
         }
     }
 
-    /// Removes the store's file, and returns whether there was one.
-    pub fn remove(&self) -> Result<bool, Refusal> {
+    /// Removes the store's file, and returns whether there was one, unless it is to stay by now. Calls `then` before another can
+    /// have its name.
+    pub fn remove_if(
+        &self,
+        goes: impl FnOnce() -> bool,
+        then: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<bool, Refusal> {
         let mut state = self.alone();
+        if !goes() {
+            return Ok(false);
+        }
         let was_open = state.is_some();
         // A store that can't be closed in order is removed as well: its logs go with it.
         if let Err(error) = self.close_handles(&mut state) {
@@ -143,12 +151,21 @@ impl Entry {
             // Somebody else has taken the file from under it: its logs go with its name.
             removal::remove_side_files(&self.path).map_err(|error| refused(&error))?;
         }
+        then()?;
         Ok(removed)
     }
 
-    /// Makes a file the store, and returns whether there was none.
-    pub fn place(&self, file: NamedTempFile) -> Result<bool, Refusal> {
+    /// Makes a file the store, and returns whether there was none. Calls `before` if there is none.
+    pub fn place(
+        &self,
+        file: NamedTempFile,
+        before: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<bool, Refusal> {
         let _state = self.alone();
+        if self.path.exists() {
+            return Ok(false);
+        }
+        before()?;
         match file.persist_noclobber(&self.path) {
             Ok(_) => sync_folder(&self.path).map_err(|error| refused(&error))?,
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),

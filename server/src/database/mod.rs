@@ -262,19 +262,20 @@ impl Database {
     /// Removes the store of a name, and returns whether there was one. What clients claim in it is lost to them.
     pub fn remove(&self, name: &Name) -> Result<bool, Refusal> {
         self.expire(name)?;
-        self.remove_now(name)
+        self.remove_if(name, || true)
     }
 
-    fn remove_now(&self, name: &Name) -> Result<bool, Refusal> {
-        let known = self.entries().contains_key(name);
-        if !known && !name_exists(&self.folder, name) {
-            self.expiries.forget(&self.folder, name)?;
-            return Ok(false);
-        }
-        let removed = block_in_place(|| self.entry(name).remove())?;
+    /// Removes it if a condition holds while no one else has it.
+    fn remove_if(&self, name: &Name, goes: impl Fn() -> bool) -> Result<bool, Refusal> {
+        let forget = || self.expiries.forget(&self.folder, name);
+        let removed = block_in_place(|| self.entry(name).remove_if(goes, forget))?;
         self.watches.note(name);
-        self.expiries.forget(&self.folder, name)?;
         Ok(removed)
+    }
+
+    /// Of many who find that its time has come one removes it: the others may meet what that one has made since.
+    fn remove_if_due(&self, name: &Name) -> Result<bool, Refusal> {
+        self.remove_if(name, || self.expiries.is_due(name))
     }
 
     /// Gives a store another name. What had that name is removed.
@@ -341,7 +342,7 @@ impl Database {
 
     fn expire(&self, name: &Name) -> Result<(), Refusal> {
         match self.expiries.is_due(name) {
-            true => self.remove_now(name).map(drop),
+            true => self.remove_if_due(name).map(drop),
             false => Ok(()),
         }
     }
@@ -354,7 +355,7 @@ impl Database {
     pub fn remove_expired(&self) -> Result<u64, Refusal> {
         let mut removed = 0;
         for name in self.expiries.due() {
-            removed += u64::from(self.remove_now(&name)?);
+            removed += u64::from(self.remove_if_due(&name)?);
         }
         Ok(removed)
     }
@@ -390,7 +391,9 @@ impl Database {
     /// Makes a file the store of a name, and returns whether there was none.
     pub fn place(&self, name: &Name, file: NamedTempFile) -> Result<bool, Refusal> {
         self.expire(name)?;
-        self.entry(name).place(file)
+        // A store that went by other hands has left its date, which is not this one's.
+        let forget = || self.expiries.forget(&self.folder, name);
+        self.entry(name).place(file, forget)
     }
 
     pub fn dumps(&self) -> &Dumps {

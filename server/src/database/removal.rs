@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use super::transfer::write_whole;
 
@@ -18,9 +19,21 @@ fn note_of(store: &Path) -> PathBuf {
     store.with_extension(ENDING)
 }
 
+/// What a store's files add to its name (FORMAT.md, "Files"); a number follows a dot. Logs that a repair has set aside and
+/// copies that somebody made have other names, and may be all that is left of their items.
+const SIDE_ENDINGS: [&[u8]; 8] = [
+    b"log.", b"shm", b"shm.", b"new", b"part", b"gate", b"lock", b"handle.",
+];
+
+/// Tells a file from all others, and from one that has got its number since.
 pub fn identity_of(store: &Path) -> io::Result<Option<String>> {
     match fs::metadata(store) {
-        Ok(found) => Ok(Some(format!("{} {}", found.dev(), found.ino()))),
+        Ok(found) => {
+            let born = found.created().ok();
+            let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+            let born = born.map_or(0, |born| born.as_nanos());
+            Ok(Some(format!("{} {} {born}", found.dev(), found.ino())))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -75,6 +88,18 @@ pub fn finish_all(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+fn is_side_ending(text: &[u8]) -> bool {
+    SIDE_ENDINGS
+        .iter()
+        .any(|ending| match text.strip_prefix(*ending) {
+            Some(number) if ending.ends_with(b".") => {
+                !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+            }
+            Some(rest) => rest.is_empty(),
+            None => false,
+        })
+}
+
 /// Returns the files that belong to the store at `path`: logs, shared memory.
 pub fn side_files(store: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(file)) = (store.parent(), store.file_name()) else {
@@ -84,7 +109,9 @@ pub fn side_files(store: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(&begin) {
+        let name = entry.file_name();
+        let ending = name.as_encoded_bytes().strip_prefix(&*begin);
+        if ending.is_some_and(is_side_ending) {
             found.push(entry.path());
         }
     }
@@ -130,6 +157,9 @@ pub mod tests {
             "a.ever",
             "a.ever-log.1",
             "a.ever-shm",
+            "a.ever-shm.12",
+            "a.ever-log.4-aside",
+            "a.ever-monday",
             "ab.ever",
             "a.expires",
         ] {
@@ -138,7 +168,12 @@ pub mod tests {
         folder.join("a.ever")
     }
 
-    const OTHERS: [&str; 2] = ["a.expires", "ab.ever"];
+    const OTHERS: [&str; 4] = [
+        "a.ever-log.4-aside",
+        "a.ever-monday",
+        "a.expires",
+        "ab.ever",
+    ];
 
     #[test]
     fn all_files_of_a_store_go_and_no_other() {
@@ -169,7 +204,7 @@ pub mod tests {
         let path = store(folder.path());
         fs::write(note_of(&path), "1 1\n").unwrap();
         finish_all(folder.path()).unwrap();
-        assert_eq!(names(folder.path()).len(), 5);
+        assert_eq!(names(folder.path()).len(), 8);
         assert!(!note_of(&path).exists());
     }
 }

@@ -3,10 +3,13 @@
 import os
 import random
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import Server
 from resp import Refusal, packed, parsed
+from test_dumps import dump, load
 from test_hostile import in_threads
 
 ROUNDS = int(os.environ.get("EVERSEEN_ROUNDS", "200"))
@@ -181,6 +184,36 @@ def test_expiry_outlives_kills(folder):
         assert server.ask("EXISTS", "gone") == 0
         assert server.ask("BF.ADD", "gone", "a") == 1
         assert server.ask("TTL", "gone") == -1
+
+
+def test_many_who_meet_an_expired_key_lose_nothing(folder):
+    """One of them removes it, and the others what is theirs is not: a store that was made since stays."""
+    with Server(folder / "stores", durable="always") as server, ThreadPoolExecutor(16) as pool:
+        wires = [server.wire() for _ in range(16)]
+        for number in range(30):
+            assert server.ask("BF.ADD", "k", "first") == 1
+            assert server.ask("PEXPIRE", "k", "1") == 1
+            time.sleep(0.002)
+            items = [f"{number} {client}" for client in range(len(wires))]
+            added = pool.map(lambda pair: parsed(pair[0].ask("BF.ADD", "k", pair[1])), zip(wires, items, strict=True))
+            assert list(added) == [1] * len(items)
+            assert server.ask("BF.MEXISTS", "k", *items, "first") == [1] * len(items) + [0]
+            assert server.ask("DEL", "k") == 1
+        for wire in wires:
+            wire.close()
+
+
+def test_a_loaded_store_has_no_date(folder):
+    with Server(folder / "stores") as server, server.wire() as wire:
+        assert server.ask("BF.ADD", "a", "x") == 1
+        pieces = dump(wire, "BF", "a")
+        assert server.ask("EXPIRE", "a", "600") == 1
+        # It closes all stores.
+        assert server.ask("DEBUG", "RELOAD") == "OK"
+        for file in (folder / "stores").glob("a.ever*"):
+            file.unlink()
+        assert set(load(wire, "BF", "a", pieces)) == {"OK"}
+        assert server.ask("TTL", "a") == -1
 
 
 @pytest.mark.parametrize("while_running", [False, True])
