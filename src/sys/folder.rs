@@ -29,7 +29,7 @@ pub(crate) const SECOND_MAGIC: usize = 63;
 const BLANK_BYTES: usize = 4096;
 
 /// The identity of the file behind a name or a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId {
     /// The number of the file system.
     pub device: u64,

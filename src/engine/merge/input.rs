@@ -255,20 +255,26 @@ struct StillInput<'a> {
 impl<'a> StillInputs<'a> {
     /// A checkpoint would free the room of segments that are still to be read.
     pub(crate) fn of(inputs: &'a [Input]) -> Result<Self> {
-        let mut held: Vec<StillInput<'a>> = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            let is_same = |one: &StillInput<'_>| one.input.file_id() == input.file_id();
-            let held_off = match held.iter().any(is_same) {
+        // In one order for all: two that had one store each would wait for each other.
+        let mut order: Vec<usize> = (0..inputs.len()).collect();
+        order.sort_by_key(|at| inputs[*at].file_id());
+        let mut held: Vec<(usize, StillInput<'a>)> = Vec::with_capacity(inputs.len());
+        for at in order {
+            let input = &inputs[at];
+            let last = held.last().map(|(_, one)| one.input.file_id());
+            let held_off = match last == Some(input.file_id()) {
                 true => None,
                 false => Some(Checkpointer::of(&input.store).hold_off()?),
             };
-            held.push(StillInput {
+            let still = StillInput {
                 _held_off: held_off,
                 superblock: input.newest_settled()?,
                 input,
-            });
+            };
+            held.push((at, still));
         }
-        Ok(Self(held))
+        held.sort_by_key(|(at, _)| *at);
+        Ok(Self(held.into_iter().map(|(_, one)| one).collect()))
     }
 
     pub(crate) fn files(&self) -> Vec<StillFile<'_>> {

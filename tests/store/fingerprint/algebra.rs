@@ -52,6 +52,26 @@ fn a_store_may_be_merged_with_itself() {
     holds(&path("difference"), &BTreeSet::new(), 4000);
 }
 
+/// What came and what went, asked for at the same time: neither waits for a store that the other has.
+#[test]
+fn two_merges_of_the_same_stores_in_opposite_order_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["one", "two"].map(|name| folder.path().join(name));
+    store_of(&paths[0], 0..10);
+    store_of(&paths[1], 5..20);
+    let [one, two] = &paths;
+    std::thread::scope(|scope| {
+        for (inputs, expected) in [([one, two], 5), ([two, one], 10)] {
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let count = Merge::new().count_difference(&inputs).unwrap();
+                    assert_eq!(count, expected);
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn the_three_operations_are_those_of_sets() {
     let folder = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ pub struct SetArgs {
     stores: Vec<PathBuf>,
 
     /// Only print how many keys it would have (stores of kind fingerprint)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["fpr", "transactional", "no_transactional"])]
     count: bool,
 
     #[command(flatten)]

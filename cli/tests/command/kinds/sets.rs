@@ -46,6 +46,12 @@ fn what_is_no_set_is_refused() {
     let expected = "only stores of kind fingerprint can be counted together";
     lab.run(&["union", "--count", "bits"])
         .expect_error(expected);
+    // There is no result that could be like this.
+    for option in ["--fpr=0.5", "--transactional", "--no-transactional"] {
+        let ran = lab.run(&["union", "--count", option, "mon", "tue"]);
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.err.contains("cannot be used with"), "{}", ran.err);
+    }
     lab.run(&["create", "other", "--kind", "fingerprint"])
         .expect(0);
     lab.run(&["union", "out", "mon", "other"])
