@@ -454,3 +454,28 @@ def test_the_rate_is_the_sets(folder):
     # 4000 are expected of full shards; these have room left for chance, and for whole pages.
     assert 2500 < wrong < 4100
     numpy.testing.assert_array_equal(seen.contains_many([f"a{n}" for n in range(200_000)]), True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [({"capacity": 1e6}, TypeError), ({"capacity": 0}, ValueError), ({"capacity": 10**17}, ValueError), ({"fpr": 1e-30}, ValueError)],
+)
+def test_a_set_that_could_have_no_shards_is_not_begun(folder, wrong, error):
+    with pytest.raises(error):
+        SeenSet("set", **wrong)
+    assert not files()
+    small(capacity=1000)
+
+
+def test_an_epoch_that_is_entered_again_begins_anew(folder):
+    seen = small()
+    day = seen.epoch("one")
+    with pytest.raises(ZeroDivisionError), day:
+        day.remember([["lost"]])
+        assert 1 / 0
+    with day:
+        assert day.resumed
+    assert not day.published and seen.keys == 0
+    with day:
+        day.remember([["kept"]])
+    assert seen.contains_many(["lost", "kept"]).tolist() == [False, True]

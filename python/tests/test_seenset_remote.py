@@ -1,13 +1,16 @@
 """Seen sets in file systems of fsspec and pyarrow."""
 
+import os
 import pathlib
 import pickle
+import tempfile
 import uuid
 
 import pytest
 
 from everseen import errors
 from everseen.seenset import SeenSet
+from everseen.seenset._remote import RemoteRoot
 
 fsspec = pytest.importorskip("fsspec")
 pyarrow = pytest.importorskip("pyarrow")
@@ -141,3 +144,58 @@ def test_a_root_is_pickled(folder, url):
     again = pickle.loads(pickle.dumps(one._root))
     assert pickle.loads(pickle.dumps(one)).keys == 1
     assert again.names("manifests") == one._root.names("manifests")
+
+
+def test_file_systems_of_pyarrows_create_nothing_exclusively():
+    """Whatever they are called: they look whether there is a file, and then write."""
+    fs = pytest.importorskip("pyarrow.fs")
+    if not hasattr(fs, "S3FileSystem"):
+        pytest.skip("this pyarrow has no S3")
+    system = fs.S3FileSystem(anonymous=True, region="us-east-1")
+    root = RemoteRoot("bucket/set", system, cache="cache")
+    with pytest.raises(errors.RootError, match="driver"):
+        root.lock()
+
+
+def test_a_folder_for_copies_that_others_may_write_to_is_refused(folder, url, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(pathlib.Path.cwd()))
+    cache = pathlib.Path(f"everseen-cache-{os.getuid()}")
+    publish(remote(url, cache=None), "one", ["a"])
+    assert cache.stat().st_mode & 0o777 == 0o700
+    cache.chmod(0o777)
+    with pytest.raises(errors.RootError, match="other users"):
+        remote(url, cache=None).contains_many(["a"])
+    cache.rename("theirs")
+    cache.symlink_to("theirs")
+    with pytest.raises(errors.RootError, match="other users"):
+        remote(url, cache=None).contains_many(["a"])
+    # The folder that is named is the caller's own affair.
+    assert remote(url, cache=cache).contains_many(["a"]).tolist() == [True]
+
+
+def test_a_copy_that_was_changed_is_no_base(folder, url):
+    one = remote(url, shards=1)
+    publish(one, "one", ["a"])
+    (copy,) = pathlib.Path("cache/shards").iterdir()
+    whole = copy.read_bytes()
+    copy.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(errors.FingerprintError, match="was changed"):
+        publish(one, "two", ["b"])
+    publish(one, "two", ["b"])
+    assert one.contains_many(["a", "b"]).tolist() == [True, True]
+    assert one.verify() == []
+
+
+def test_copies_that_were_not_read_for_long_go(folder, url):
+    one = remote(url, shards=1)
+    publish(one, "one", ["a"])
+    (old,) = pathlib.Path("cache/shards").iterdir()
+    publish(one, "two", ["b"])
+    draft = pathlib.Path("cache/drafts/left")
+    draft.touch()
+    for path in (old, draft):
+        os.utime(path, (0, 0))
+    publish(one, "three", ["c"])
+    assert not old.exists() and not draft.exists()
+    assert len(list(pathlib.Path("cache/shards").iterdir())) == 2
+    assert one.contains_many(["a", "b", "c", "d"]).tolist() == [True, True, True, False]

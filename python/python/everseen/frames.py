@@ -93,7 +93,12 @@ def unseen(epoch: Epoch, rows: Any, column: str, *, processes: int = 0) -> Any:
         (frame,) = epoch.unseen([rows], column, processes=processes)
         return frame
     schema, batches = _read(rows)
-    return Rows(schema, epoch.unseen(batches, column, processes=processes))
+
+    def judged() -> Iterator[pyarrow.RecordBatch]:
+        # Not before they are read: of an epoch that is published nobody does, and its base may be vacuumed.
+        yield from epoch.unseen(batches, column, processes=processes)
+
+    return Rows(schema, judged())
 
 
 def _read(rows: Any) -> tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]:

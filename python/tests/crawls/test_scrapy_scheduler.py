@@ -221,6 +221,36 @@ def test_a_commit_that_fails_loses_nothing(monkeypatch):
     second.close("finished")
 
 
+@pytest.mark.parametrize("what", ["add", "sync"])
+def test_after_a_write_that_failed_nothing_is_committed(monkeypatch, what, caplog):
+    """A link that is claimed and not queued would be seen for good, and its page's parent is done."""
+    first = scheduler_of()
+    first.enqueue_request(request(0))
+    first._commit()
+    parent = take(first)
+
+    def failing(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_journal.Journal, what, failing)
+        with pytest.raises(OSError, match="space"):
+            if what == "sync":
+                first.enqueue_request(request(1))
+                first.df._due = 0
+            first.enqueue_request(request(2))
+    assert "goes on from the last commit" in caplog.text
+    # The disk has room again, and the engine takes the parent for done.
+    first.crawler.engine._slot.inprogress.remove(parent)
+    first.df._due = 0
+    assert first.enqueue_request(request(3))
+    first.close("finished")
+    second = scheduler_of()
+    assert drain(second) == ["0"]
+    assert [second.enqueue_request(request(n)) for n in (1, 2, 3)] == [True] * 3
+    second.close("finished")
+
+
 @pytest.mark.parametrize("disk", ["PickleLifoDiskQueue", "PickleFifoDiskQueue", "MarshalFifoSQLiteQueue"])
 @pytest.mark.parametrize("start", ["scrapy.squeues.PickleFifoDiskQueue", None])
 def test_the_order_is_scrapys(disk, start):

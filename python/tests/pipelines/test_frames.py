@@ -165,3 +165,17 @@ def test_rows_are_read_once(folder):
         assert pyarrow.table(fresh).num_rows == 4
         write(day, fresh)
     assert not pathlib.Path("out/one/_SUCCESS").exists()
+
+
+def test_a_day_that_is_published_may_run_again_after_a_vacuum(folder):
+    seen = daily.seen_set()
+    for name in ("one", "two", "three"):
+        for _ in range(2):
+            with seen.epoch(name, output=f"out/{name}") as day:
+                write(day, unseen(day, as_table(), "url"))
+                remember(day, "url")
+            seen.vacuum(keep=1)
+    with seen.epoch("one", output="out/one") as day:
+        write(day, unseen(day, as_table(), "url"))
+        remember(day, "url")
+    assert sorted(keys_in("out/one")) == ["a", "b", "c", "d"]

@@ -114,7 +114,11 @@ class RequestQueueClient(bases.RequestQueueClient):
 
     def _write_metadata(self) -> None:
         draft = self.path_to_metadata.with_suffix(".draft")
-        draft.write_text(json.dumps(self._metadata.model_dump(), default=str, indent=2), encoding="utf-8")
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(self._metadata.model_dump(), default=str, indent=2))
+            file.flush()
+            # Else a power cut may leave an empty file under its name.
+            os.fsync(file.fileno())
         os.replace(draft, self.path_to_metadata)
 
     async def _tell(self, *, changed: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Container
 from pathlib import Path
@@ -13,12 +14,14 @@ from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from everseen.errors import EverseenError
 from everseen.scrapy._dupefilter import DupeFilter
 from everseen._journal import Journal, JournalError
 from everseen.scrapy._pending import Pending, QueueMaker
 from everseen.scrapy._state import OtherJobError, Settings, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from scrapy import Request, Spider
@@ -79,10 +82,14 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
 
     A request that can't be serialized is kept in memory, counted (`scheduler/unserializable`), and lost if the crawl is
     killed; with `EVERSEEN_UNSERIALIZABLE = "error"` it raises `ValueError`.
+
+    After a write that failed, as on a full disk, the run commits nothing more, and ends: a page may count as seen that no
+    queue has. The next run goes on from the last commit.
     """
 
     df: DupeFilter
     _pending: Pending | None = None
+    _failed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -204,16 +211,23 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         if len(self.mqs):
             message = "%d requests that can't be serialized were not fetched, and are lost"
             logger.warning(message, len(self.mqs), extra={"spider": self.spider})
-        self._commit(clean=True)
-        self._pending.journal.close()
-        self.df.finish()
+        try:
+            with self._all_or_nothing():
+                self._commit(clean=True)
+        finally:
+            self._pending.journal.close()
+            if self._failed:
+                self.df.close_store()
+            else:
+                self.df.finish()
 
     def enqueue_request(self, request: Request) -> bool:
         self._commit_if_due()
         if self.df.settings.strict and self._pending is not None:
             # Before it counts as seen.
             self._pending.serialize(request)
-        return super().enqueue_request(request)
+        with self._all_or_nothing():
+            return super().enqueue_request(request)
 
     def next_request(self) -> Request | None:
         self._commit_if_due()
@@ -221,7 +235,36 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
 
     def _commit_if_due(self) -> None:
         if self._pending is not None and self.df.is_due:
-            self._commit()
+            with self._all_or_nothing():
+                self._commit()
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """After an error, have the run commit nothing more, and end it."""
+        try:
+            yield
+        except (OSError, EverseenError):
+            # The engine only logs it, and takes the page for done whose link this was.
+            if self._pending is not None and not self._failed:
+                self._failed = True
+                logger.critical(
+                    "A write has failed. This run commits nothing more, and ends; the next one goes on from the last commit.",
+                    extra={"spider": self.spider},
+                )
+                self._end()
+            raise
+
+    def _end(self) -> None:
+        assert self.crawler is not None
+        engine = self.crawler.engine
+        if not isinstance(engine, ExecutionEngine):
+            return
+        if hasattr(engine, "close_spider_async"):
+            from scrapy.utils.defer import _schedule_coro
+
+            _schedule_coro(engine.close_spider_async(reason="everseen_failed"))
+        else:
+            engine.close_spider(self.spider, "everseen_failed")
 
     def _at_work(self) -> Container[Request] | None:
         """Return the requests that the engine is at work on: until their output is processed.
@@ -242,6 +285,9 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         """
         pending, before = self._pending, None
         assert pending is not None
+        if self._failed:
+            self.df.postpone()
+            return
         at_work = self._at_work()
         if at_work is not None:
             pending.settle(at_work)

@@ -77,6 +77,9 @@ class Epoch:
             lock.release()
 
     def _begin(self) -> None:
+        # An epoch may be entered again after an error.
+        self._shards, self._remembered = {}, False
+        self.published = self.resumed = False
         last = self._seen.manifest()
         if self.name in last.epochs:
             self.published = True

@@ -8,7 +8,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,17 @@ CONDITIONAL = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "a
 
 _OWNER = "owner"
 
+# Seconds after which a copy that was not read goes: daily epochs find those of the day before.
+_UNUSED = 2 * 24 * 3600
+
+
+def _expect_own(folder: Path) -> None:
+    """Create a folder of this user's, in a folder of all users'; refuses what another one could have put there."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise RootError(f"{folder}: other users may write there; remove it, or name another folder, with `cache`")
+
 
 class RemoteRoot:
     """Files that appear whole or not at all.
@@ -34,7 +48,8 @@ class RemoteRoot:
     Args:
         url: The root, as fsspec names it.
         filesystem: A file system of fsspec's or pyarrow's, with `url` as a path in it.
-        cache: A folder of this machine, which keeps shards by their digests. It may be removed between epochs.
+        cache: A folder of this machine, which keeps shards by their digests. It may be removed between epochs. What was not
+            read for two days goes by itself.
         driver: The name of the one driver, where the file system can't create a file exclusively.
     """
 
@@ -47,6 +62,7 @@ class RemoteRoot:
     ) -> None:
         self._url = url
         self._filesystem = filesystem
+        self._given_cache = cache
         self._cache = Path(cache or Path(tempfile.gettempdir()) / f"everseen-cache-{os.getuid()}")
         self._driver = driver
         self._connect()
@@ -54,21 +70,22 @@ class RemoteRoot:
     def _connect(self) -> None:
         import fsspec  # type: ignore[import-untyped]
 
+        from fsspec.implementations.arrow import ArrowFSWrapper  # type: ignore[import-untyped]
+
         system = self._filesystem
         if system is None:
             system, path = fsspec.core.url_to_fs(self._url)
         else:
             if not isinstance(system, fsspec.AbstractFileSystem):
-                from fsspec.implementations.arrow import ArrowFSWrapper  # type: ignore[import-untyped]
-
                 system = ArrowFSWrapper(system)
             path = self._url
         self._system, self._path = system, path.rstrip("/")
         protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
-        self._conditional = bool(protocols & CONDITIONAL)
+        # pyarrow's have the names of others, and look before they write.
+        self._conditional = bool(protocols & CONDITIONAL) and not isinstance(system, ArrowFSWrapper)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._url, self._filesystem, self._cache, self._driver)
+        return type(self), (self._url, self._filesystem, self._given_cache, self._driver)
 
     def __str__(self) -> str:
         return self._url
@@ -150,6 +167,7 @@ class RemoteRoot:
         """Be the only driver of this machine; raises `AnotherDriverError`."""
         if not self._conditional:
             self._be_the_owner()
+        self._drop_unused()
         return DriverLock(self._folder("locks") / hashlib.sha256(self._url.encode()).hexdigest())
 
     def began(self, pin: Pin) -> bool:
@@ -164,7 +182,9 @@ class RemoteRoot:
         """Return where a shard can be opened to read: a copy on this machine, whose digest was checked."""
         path = self._folder("shards") / f"{shard.sha256}.ever"
         if path.exists() and path.stat().st_size == shard.size:
+            os.utime(path)
             return path
+        self._drop_unused()
         draft = self.draft(shard.file)
         try:
             self._system.get_file(self._at(shard.file), str(draft))
@@ -188,8 +208,14 @@ class RemoteRoot:
         return self._folder("drafts") / f"{uuid.uuid4().hex}-{name.rpartition('/')[2]}"
 
     def clone(self, shard: Shard, draft: Path) -> None:
-        """Copy a shard to a draft."""
-        share_or_copy(self.to_read(shard), draft)
+        """Copy a shard to a draft. Its digest is compared once more: the next version is made of it."""
+        path = self.to_read(shard)
+        share_or_copy(path, draft)
+        found = digest_of(draft)
+        if found != (shard.size, shard.sha256):
+            draft.unlink()
+            path.unlink(missing_ok=True)
+            raise FingerprintError(f"{path} had the digest {found[1]}: it was changed, and is removed")
 
     def keep(self, name: str, draft: Path, size: int, sha256: str) -> None:
         """Put a draft under its name."""
@@ -208,7 +234,23 @@ class RemoteRoot:
             for name in self.names(f"shards/{folder}"):
                 yield f"shards/{folder}/{name}"
 
+    def _drop_unused(self) -> None:
+        """Remove copies that were not read for long, and drafts of processes that died."""
+        last = time.time() - _UNUSED
+        for folder in ("shards", "drafts"):
+            for path in self._folder(folder).iterdir():
+                # Another process may remove it as well.
+                with contextlib.suppress(FileNotFoundError):
+                    if path.stat().st_mtime >= last:
+                        continue
+                    if path.is_dir():
+                        shutil.rmtree(path, ignore_errors=True)
+                    else:
+                        path.unlink()
+
     def _folder(self, name: str) -> Path:
+        if not self._given_cache:
+            _expect_own(self._cache)
         folder = self._cache / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder

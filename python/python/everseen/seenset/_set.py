@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import re
 import secrets
+import tempfile
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from everseen import errors
@@ -22,7 +25,7 @@ from everseen.seenset._manifest import (
     pin_name,
     pin_of,
 )
-from everseen.seenset._shards import Reader, digest_of, hasher_of
+from everseen.seenset._shards import Reader, digest_of, hasher_of, new_shard
 
 if TYPE_CHECKING:
     from everseen.seenset._shards import Mask, Root
@@ -88,7 +91,8 @@ class SeenSet:
         given: dict[str, Any] = {
             "shards": shards,
             "fpr": None if fpr is None else float(fpr),
-            "capacity": capacity,
+            # A number that is none would be written down, and read as damage.
+            "capacity": None if capacity is None else operator.index(capacity),
             "hash": hash,
             "seed": None if seed is None else bytes(seed).hex(),
         }
@@ -118,8 +122,11 @@ class SeenSet:
             raise ValueError(f"shards {settings.shards}: a set has 1 to {MOST_SHARDS - 1}")
         if not 0 < settings.fpr < 1:
             raise ValueError(f"fpr {settings.fpr}: a rate is between 0 and 1")
-        # What no store could be created with is refused now, and not by the first epoch.
-        hasher_of(settings)
+        if settings.capacity is not None and settings.capacity < 1:
+            raise ValueError(f"capacity {settings.capacity}: a set is for one key at least")
+        # What no store could be created with is refused now, and not by the first epoch, whose output is written by then.
+        with tempfile.TemporaryDirectory() as folder:
+            new_shard(Path(folder) / "shard", settings).close()
         empty = Manifest(1, settings, None, None, {}, (None,) * settings.shards)
         try:
             self._root.create(manifest_name(1), empty.encode())

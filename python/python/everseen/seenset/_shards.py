@@ -184,8 +184,13 @@ def _opened_to_write(root: Root, settings: Settings, old: Shard | None, draft: P
     if old is not None:
         root.clone(old, draft)
         return _checked(draft, old, mode="r+", exclusive=True, buffer=buffer)
+    return new_shard(draft, settings, buffer)
+
+
+def new_shard(path: Path, settings: Settings, buffer: int | None = None) -> Store:
+    """Create the store of one shard."""
     return open_store(
-        draft,
+        path,
         capacity_of(settings),
         settings.fpr,
         mode="x",
