@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::page::PAGE_BYTES;
 use crate::prefetch::hash_source::SourceTail;
+use crate::sys::prefer_huge_pages;
 
 /// The bytes that a key of a full window takes: its hash, its place in the order of the pages, and whether it was seen.
 const KEY_BYTES: u64 = 8 + 4 + 1;
@@ -149,6 +150,11 @@ impl<'s, T> Sieve<'s, T> {
     ///
     /// A key that is pushed while the window before it is being handed out waits for the next window.
     pub fn push(&mut self, key: HashedKey, item: T) {
+        if self.keys.len() == self.keys.capacity() {
+            self.keys.reserve(1);
+            // A sweep reads them in the order of the pages.
+            prefer_huge_pages(&mut self.keys);
+        }
         self.keys.push(key);
         self.items.push_back(item);
         // A verdict goes to the item of its own key.

@@ -13,6 +13,7 @@ use crate::memtable::{KeyBitmap, Presence};
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::selection::SelectionVector;
+use crate::sys::prefer_huge_pages;
 
 /// What a look without a lock has found out about the keys of a part, from one of them on.
 #[derive(Debug)]
@@ -137,7 +138,9 @@ impl Reader<'_> {
             return Ok(None);
         }
         for _ in 0..MAX_VIEW_ATTEMPTS {
-            let mut seen = vec![false; keys.count()];
+            let mut seen = Vec::with_capacity(keys.count());
+            prefer_huge_pages(&mut seen);
+            seen.resize(keys.count(), false);
             let mut older = vec![None; if renews { keys.count() } else { 0 }];
             let mut found = PartFound {
                 present: &mut seen,
