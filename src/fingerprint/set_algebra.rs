@@ -16,6 +16,7 @@ use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::page::Binding;
 use crate::page::ages::Ages;
 use crate::page::fingerprint_space::FingerprintSpace;
+use crate::sizing::SizingError;
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -203,11 +204,15 @@ impl Target<'_> {
 }
 
 /// Gives a result another bound on its rate, and the capacity that keeps it.
-pub(crate) fn set_rate(header: &mut Header, fpr: f64) {
+pub(crate) fn set_rate(header: &mut Header, fpr: f64) -> Result<()> {
+    if !(fpr > 0.0 && fpr < 1.0) {
+        return Err(SizingError::RateOutOfRange { got: fpr }.into());
+    }
     if let Some(space) = header.space() {
         header.fpr = fpr;
-        header.capacity = ((space.count() as f64 * fpr) as u64).max(1);
+        header.capacity = ((space.distinct() as f64 * fpr) as u64).max(1);
     }
+    Ok(())
 }
 
 /// Refuses a result that would be wrong more often than it promises.
@@ -225,7 +230,7 @@ pub(crate) fn check_limit(out: &Path, header: &Header, keys: u64) -> Result<()> 
 
 /// Returns the rate of a store with so many keys.
 pub(crate) fn rate_of(header: &Header, keys: u64) -> f64 {
-    keys as f64 / header.space().map_or(0, FingerprintSpace::count) as f64
+    keys as f64 / header.space().map_or(0, FingerprintSpace::distinct) as f64
 }
 
 /// Returns the time of some stores together; 0 if they don't forget.

@@ -31,7 +31,8 @@ pub(crate) fn keep(
     taken.push(FIRST_PAGE..superblock.end_offset() / crate::page::PAGE_BYTES as u64);
     let place = place_for(pages_for(most), &mut taken);
     let (kind, generation) = (SectionKind::Exempt, superblock.generation);
-    let mut writer = SectionWriter::begin(file, path, kind, place, generation)?;
+    // A section isn't begun before a hash is kept: there may be none.
+    let mut writer: Option<SectionWriter<'_>> = None;
     let parts = most.div_ceil(MAX_EXEMPTIONS);
     let mut hashes = Vec::new();
     for part in 0..parts {
@@ -54,8 +55,16 @@ pub(crate) fn keep(
                 kept.push(*hash);
             }
         }
-        writer.put(&kept)?;
+        if kept.is_empty() {
+            continue;
+        }
+        match &mut writer {
+            Some(writer) => writer.put(&kept)?,
+            None => {
+                let begun = SectionWriter::begin(file, path, kind, place, generation)?;
+                writer.insert(begun).put(&kept)?;
+            }
+        }
     }
-    let section = writer.finish()?;
-    Ok((section.count > 0).then_some(section))
+    writer.map(SectionWriter::finish).transpose()
 }

@@ -78,7 +78,7 @@ impl<'a, 'w> ListedMerge<'a, 'w> {
     fn design(&self, options: &CreateOptions) -> Result<(Header, Superblock)> {
         let mut header = new_header(self.inputs, options, self.inputs[0].header())?;
         if let Some(fpr) = options.fpr {
-            filter::set_rate(&mut header, fpr);
+            filter::set_rate(&mut header, fpr)?;
         }
         let superblock = result_superblock(self.inputs, &mut header, Vec::new());
         Ok((header, superblock))

@@ -79,3 +79,28 @@ fn a_union_keeps_what_is_exempt_in_one_and_seen_in_none() {
         assert!(store.verify().unwrap().is_ok());
     }
 }
+
+#[test]
+fn nothing_stays_exempt_that_another_has() {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
+        let (folder, path) = place();
+        let one = options(kind).create(&path).unwrap();
+        one.insert_batch(&hashes(0..9000)).unwrap();
+        one.checkpoint().unwrap();
+        let wrong = false_positives(&one, 600);
+        one.exempt(&wrong).unwrap();
+        one.close().unwrap();
+        let other_path = folder.path().join("other");
+        let other = small().like(&path).create(&other_path).unwrap();
+        other.insert_batch(&wrong).unwrap();
+        other.close().unwrap();
+        let out = folder.path().join("out");
+        let merge = || small().fpr(0.9).merge();
+        merge().union(&out, &[&path, &other_path]).unwrap();
+        let store = small().open(&out).unwrap();
+        assert_eq!(store.stats().unwrap().exempt, 0, "{kind}");
+        assert_seen(&store, &wrong, true);
+        assert_seen(&store, &hashes(0..9000), true);
+        assert!(store.verify().unwrap().is_ok());
+    }
+}

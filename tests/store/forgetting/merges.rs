@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use everseen::{Merge, OpenOptions};
+use everseen::{Error, Merge, OpenOptions};
 
 use super::{BEGIN, STEP, STEPS, at, forgetting};
 use crate::support::files::place;
@@ -103,4 +103,31 @@ fn the_younger_age_counts() {
             .iter()
             .for_each(|path| std::fs::remove_file(path).unwrap());
     }
+}
+
+#[test]
+fn a_chosen_rate_allows_as_many_keys_as_a_creators() {
+    let (folder, path) = place();
+    let make = |path: &Path, numbers: std::ops::Range<u64>| {
+        let store = forgetting(BEGIN).capacity(2000).fpr(1e-3).seed([9; 32]);
+        let store = store.create(path).unwrap();
+        store
+            .insert_batch(&Vec::from_iter(numbers.map(key)))
+            .unwrap();
+        store.close().unwrap();
+    };
+    let others = [folder.path().join("a"), folder.path().join("b")];
+    make(&others[0], 0..1000);
+    make(&others[1], 1000..1900);
+    let merge = || Merge::new().open_options(OpenOptions::new()).fpr(1e-3);
+    let report = merge().union(&path, &others).unwrap();
+    let capacity = report.capacity.unwrap();
+    assert!((1999..=2001).contains(&capacity), "{report:?}");
+    // One key more is wrong for one of as many fingerprints.
+    let expected = report.keys as f64 / (capacity as f64 / 1e-3);
+    assert!((report.fpr_now / expected - 1.0).abs() < 1e-2, "{report:?}");
+    make(&folder.path().join("c"), 2000..2500);
+    let all = [&others[0], &others[1], &folder.path().join("c")];
+    let full = merge().union(path.with_extension("full"), &all);
+    assert!(matches!(full, Err(Error::Overfull { .. })), "{full:?}");
 }

@@ -46,6 +46,25 @@ fn mismatch(bench: &Bench, inputs: [&Path; 2], wrong: (&str, &str, &str)) {
 }
 
 #[test]
+fn rates_that_are_none() {
+    for kind in [Kind::Fingerprint, Kind::Bloom, Kind::Scalable] {
+        let bench = Bench::new();
+        let options = small().kind(kind).capacity(20_000);
+        let paths = ["one", "two"].map(|name| bench.make(name, &options, &keys(0..10)));
+        for got in [0.0, -1e-9, 1.0, 1.5, f64::INFINITY, f64::NAN] {
+            let inputs = paths.each_ref().map(PathBuf::as_path);
+            let error = refused(&bench, merge().fpr(got), &inputs);
+            match &error {
+                Error::Sizing(SizingError::RateOutOfRange { got: told }) => {
+                    assert_eq!(told.to_bits(), got.to_bits());
+                }
+                _ => panic!("{kind}, {got}: {error:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn stores_that_do_not_fit() {
     let bench = Bench::new();
     let options = small().capacity(20_000).fpr(1e-4);
