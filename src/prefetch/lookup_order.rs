@@ -19,7 +19,7 @@ const FEW_KEYS: usize = 64;
 
 /// Groups are sorted by further bits if that divides them by so much, as a power of two: with fewer keys, they and the pages
 /// that they are looked for in stay in a processor's second-level cache.
-const LEAST_FURTHER: u32 = 5;
+const LEAST_FURTHER: u32 = 8;
 
 /// A group is sorted further if it has at most so many times the keys of the mean group.
 const MOST_OF_MEAN: usize = 4;
@@ -181,8 +181,8 @@ mod tests {
         for (count, bits) in [
             (keys(5), 5),
             (keys(11), 11),
-            (keys(16) - 1, 11),
-            (keys(16), 16),
+            (keys(19) - 1, 11),
+            (keys(19), 19),
             (keys(22), 22),
             (keys(26), 22),
         ] {
