@@ -12,6 +12,7 @@ import pytest
 
 from everseen import errors
 from everseen.seenset import SeenSet
+from everseen.seenset._batches import Spool
 from everseen.seenset import _manifest as manifests
 from everseen.seenset import _shards as shards
 
@@ -479,3 +480,15 @@ def test_an_epoch_that_is_entered_again_begins_anew(folder):
     with day:
         day.remember([["kept"]])
     assert seen.contains_many(["lost", "kept"]).tolist() == [False, True]
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="the system has no disk that is always full")
+def test_hashes_that_a_full_disk_refuses_are_an_error():
+    class Full:
+        def draft(self, _name):
+            return pathlib.Path("/dev/full")
+
+    spool = Spool(Full(), "attempt")
+    spool.add(numpy.arange(3, dtype=numpy.uint64), 1)
+    with pytest.raises(OSError, match="No space left"):
+        spool.files()

@@ -105,7 +105,8 @@ class _Run:
         new = hashes[~known]
         # One that comes twice here is new once.
         new = new[self._store.insert_hashed(new)]
-        new.tofile(self._spool)
+        # Not `tofile`, which says nothing where a full disk refuses its last bytes.
+        self._spool.write(new.data)
         self._count += len(new)
         return known
 

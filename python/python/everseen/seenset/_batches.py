@@ -108,7 +108,8 @@ class Spool:
                 self._files[number] = self._root.draft(f"{self._attempt}/{number:05}.spool")
             with open(self._files[number], "ab") as file:
                 for part in parts:
-                    part.tofile(file)
+                    # Not `tofile`, which says nothing where a full disk refuses its last bytes.
+                    file.write(part.data)
         self._gathered.clear()
         self._count = 0
 
