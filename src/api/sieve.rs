@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::page::PAGE_BYTES;
 use crate::prefetch::hash_source::SourceTail;
-use crate::sys::prefer_huge_pages;
+use crate::sys::huge_pages::prefer_huge_pages;
 
 /// The bytes that a key of a full window takes: its hash, its place in the order of the pages, and whether it was seen.
 const KEY_BYTES: u64 = 8 + 4 + 1;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::prefetch::hash_source::SourceTail;
-use crate::sys::prefer_huge_pages;
+use crate::sys::huge_pages;
 
 /// The number of keys from which it pays to look them up in the order of the pages, where these come from the disk.
 const LARGE: usize = 8192;
@@ -99,9 +99,7 @@ fn sorted_by(keys: &SourceTail<'_>, bits: u32) -> Vec<u32> {
     let mut starts = vec![0_u32; 1 << first];
     keys.for_each(|_, hash| starts[group(hash)] += 1);
     begins_of(&mut starts);
-    let mut places = Vec::with_capacity(keys.count());
-    prefer_huge_pages(&mut places);
-    places.resize(keys.count(), 0);
+    let mut places = huge_pages::filled(0, keys.count());
     keys.for_each(|place, hash| {
         let at = &mut starts[group(hash)];
         places[*at as usize] = place as u32;

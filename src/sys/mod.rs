@@ -11,7 +11,7 @@ mod disk;
 pub(crate) mod elapsed;
 mod folder;
 pub(crate) mod futex;
-mod huge_pages;
+pub(crate) mod huge_pages;
 mod lock;
 #[cfg(all(test, loom))]
 mod loom_memory;
@@ -36,7 +36,6 @@ pub(crate) use cached::{drop_cached, is_cached};
 pub(crate) use copy::copy;
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
-pub(crate) use huge_pages::prefer_huge_pages;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(all(test, loom))]
 pub use loom_memory::Map;

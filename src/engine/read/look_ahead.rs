@@ -13,7 +13,7 @@ use crate::memtable::{KeyBitmap, Presence};
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::selection::SelectionVector;
-use crate::sys::prefer_huge_pages;
+use crate::sys::huge_pages;
 
 /// What a look without a lock has found out about the keys of a part, from one of them on.
 #[derive(Debug)]
@@ -138,9 +138,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         for _ in 0..MAX_VIEW_ATTEMPTS {
-            let mut seen = Vec::with_capacity(keys.count());
-            prefer_huge_pages(&mut seen);
-            seen.resize(keys.count(), false);
+            let mut seen = huge_pages::filled(false, keys.count());
             let mut older = vec![None; if renews { keys.count() } else { 0 }];
             let mut found = PartFound {
                 present: &mut seen,
