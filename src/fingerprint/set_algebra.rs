@@ -16,7 +16,7 @@ use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::page::Binding;
 use crate::page::ages::Ages;
 use crate::page::fingerprint_space::FingerprintSpace;
-use crate::sizing::SizingError;
+use crate::sizing::check_rate;
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -205,9 +205,7 @@ impl Target<'_> {
 
 /// Gives a result another bound on its rate, and the capacity that keeps it.
 pub(crate) fn set_rate(header: &mut Header, fpr: f64) -> Result<()> {
-    if !(fpr > 0.0 && fpr < 1.0) {
-        return Err(SizingError::RateOutOfRange { got: fpr }.into());
-    }
+    check_rate(fpr)?;
     if let Some(space) = header.space() {
         header.fpr = fpr;
         header.capacity = ((space.distinct() as f64 * fpr) as u64).max(1);

@@ -46,6 +46,7 @@ pub use ideal::{ideal_bits_per_key, ideal_probes, ideal_rate};
 pub use interval::{Interval, poisson_interval, share_interval};
 pub use paged::{expected_fill, expected_rate, hash_floor, keys_from_bits_set};
 pub use plan::Plan;
+pub(crate) use plan::check_rate;
 
 /// Bytes of one page on disk: a 16-byte header and 4080 bytes of payload.
 pub const PAGE_BYTES: u64 = 4096;

@@ -422,7 +422,7 @@ pub(super) fn check_capacity(capacity: u64) -> Result<(), SizingError> {
     }
 }
 
-pub(super) fn check_rate(fpr: f64) -> Result<(), SizingError> {
+pub(crate) fn check_rate(fpr: f64) -> Result<(), SizingError> {
     if fpr > 0.0 && fpr < 1.0 {
         Ok(())
     } else {

@@ -58,13 +58,11 @@ pub(crate) fn keep(
         if kept.is_empty() {
             continue;
         }
-        match &mut writer {
-            Some(writer) => writer.put(&kept)?,
-            None => {
-                let begun = SectionWriter::begin(file, path, kind, place, generation)?;
-                writer.insert(begun).put(&kept)?;
-            }
-        }
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            None => writer.insert(SectionWriter::begin(file, path, kind, place, generation)?),
+        };
+        writer.put(&kept)?;
     }
     writer.map(SectionWriter::finish).transpose()
 }

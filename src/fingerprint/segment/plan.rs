@@ -8,7 +8,7 @@ use crate::fingerprint::page::encode::fits;
 use crate::page::PAGE_BYTES;
 use crate::page::ages::Ages;
 use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
-use crate::sizing::{SizingError, hash_floor};
+use crate::sizing::{SizingError, check_rate, hash_floor};
 
 /// The size and rate of a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint), which keeps a rate up to a limit of
 /// keys; pure arithmetic.
@@ -52,9 +52,7 @@ impl FingerprintPlan {
         if limit == 0 {
             return Err(SizingError::CapacityZero);
         }
-        if !(fpr > 0.0 && fpr < 1.0) {
-            return Err(SizingError::RateOutOfRange { got: fpr });
-        }
+        check_rate(fpr)?;
         let mut count = (limit as f64 / fpr).ceil();
         // Quotients are rounded: the next number up is as good a count, and keeps the bound.
         while limit as f64 / count > fpr {
