@@ -30,7 +30,8 @@ pub(crate) mod sealed {
         Own(u64),
     }
 
-    pub trait AsForm {
+    /// Threads may share keys: a sweep looks them up on two.
+    pub trait AsForm: Sync {
         fn form(&self) -> Form<'_>;
     }
 }
@@ -133,8 +134,8 @@ impl<K: AsForm + ?Sized> AsForm for Box<K> {
     }
 }
 
-impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {}
-impl<K: AsForm + ToOwned + ?Sized> AsForm for Cow<'_, K> {
+impl<K: Key + ToOwned<Owned: Sync> + ?Sized> Key for Cow<'_, K> {}
+impl<K: AsForm + ToOwned<Owned: Sync> + ?Sized> AsForm for Cow<'_, K> {
     #[inline]
     fn form(&self) -> Form<'_> {
         (**self).form()

@@ -26,8 +26,9 @@ pub(crate) struct Readahead<'a> {
     asked_to: usize,
     pages: Vec<u64>,
     passed: BehindWalk,
-    /// The page up to which each layer was dropped, the last layer first.
-    dropped_to: Vec<u64>,
+    /// The page up to which each layer was dropped, the last layer first. What lies before the first turn is another walk's,
+    /// which may still be there.
+    dropped_to: Vec<Option<u64>>,
     /// The file offsets of some of the requested pages.
     pub(crate) sample: Vec<u64>,
 }
@@ -49,7 +50,7 @@ impl<'a> Readahead<'a> {
             asked_to: 0,
             pages: Vec::new(),
             passed,
-            dropped_to: vec![0; layers.len()],
+            dropped_to: vec![None; layers.len()],
             sample: Vec::new(),
         }
     }
@@ -82,6 +83,7 @@ impl<'a> Readahead<'a> {
             // The order is rough: within a group of keys, a later key may be on an earlier page.
             let page = layer.page_of(hash[0]);
             let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
+            let dropped_to = dropped_to.get_or_insert(page);
             if page > *dropped_to {
                 layer.drop_cached(*dropped_to..page, self.file);
                 *dropped_to = page;

@@ -1,5 +1,7 @@
 //! Requests whole segments from the system ahead of a walk over nearly all pages, and drops those behind it.
 
+use std::ops::Range;
+
 use crate::file::layout::page_offset;
 use crate::fingerprint::runs::run_set::RunSet;
 use crate::fingerprint::segment::entry::Segment;
@@ -25,12 +27,12 @@ pub(crate) struct SegmentSweep<'a> {
 }
 
 /// How far a walk is in a list.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct ListWalk {
     /// The segments before this were requested.
     asked_to: usize,
-    /// The segments before this were dropped from memory.
-    dropped_to: usize,
+    /// The segments that were dropped from memory. What lies before them is another walk's, which may still be there.
+    dropped: Option<Range<usize>>,
 }
 
 impl<'a> SegmentSweep<'a> {
@@ -94,11 +96,12 @@ impl<'a> SegmentSweep<'a> {
         if self.behind == BehindWalk::Kept {
             return;
         }
-        let dropped_to = &mut self.lists[list].dropped_to;
-        for segment in segments.iter().skip(*dropped_to) {
+        let passed = segments.len();
+        let dropped = self.lists[list].dropped.get_or_insert(passed..passed);
+        for segment in segments.iter().skip(dropped.end) {
             self.runs.drop_cached(segment.extent(), self.file);
         }
-        *dropped_to = segments.len().max(*dropped_to);
+        dropped.end = passed.max(dropped.end);
     }
 }
 
@@ -141,14 +144,27 @@ mod tests {
                 let begun = sweep
                     .lists
                     .iter()
-                    .all(|list| list.asked_to > list.dropped_to);
+                    .all(|list| list.asked_to > list.dropped.as_ref().map_or(0, |all| all.end));
                 assert!(begun, "{first}");
             }
             let asked: Vec<usize> = sweep.lists.iter().map(|list| list.asked_to).collect();
             assert_eq!(asked, lengths);
-            let drops = |list: &ListWalk| list.dropped_to > 0;
+            let drops =
+                |list: &ListWalk| list.dropped.as_ref().is_some_and(|all| all.start < all.end);
             assert_eq!(sweep.lists.iter().all(drops), behind == BehindWalk::Dropped);
             assert!((40..70).contains(&sweep.sample.len()), "{:?}", sweep.sample);
         }
+        // One that begins in the middle asks for no segment before, and drops none.
+        let mut sweep = SegmentSweep::new(runs, &*store.engine.file.raw, BehindWalk::Dropped);
+        sweep.advance(&order, keys.len() / 2 / BATCH * BATCH);
+        for (list, length) in sweep.lists.iter().zip(lengths) {
+            let dropped = list.dropped.clone().unwrap();
+            assert!(
+                dropped.is_empty() && (length / 3..=length / 2).contains(&dropped.end),
+                "{dropped:?} of {length}"
+            );
+        }
+        let half = (20..40).contains(&sweep.sample.len());
+        assert!(half, "{:?}", sweep.sample);
     }
 }

@@ -3,8 +3,8 @@
 use crate::hash::{HashedKey, in_pairs};
 use crate::prefetch::BATCH;
 
-/// The hashes of the keys of one part of a batch. A key is identified by its place in the part.
-pub(crate) trait HashSource {
+/// The hashes of the keys of one part of a batch. A key is identified by its place in the part. Two threads may look them up.
+pub(crate) trait HashSource: Sync {
     fn count(&self) -> usize;
 
     /// Writes the hashes of the keys from place `first` on to `out`.
@@ -71,7 +71,7 @@ impl<'a, K, H: Fn([&K; 2]) -> [u64; 2]> LazyHashes<'a, K, H> {
     }
 }
 
-impl<K, H: Fn([&K; 2]) -> [u64; 2]> HashSource for LazyHashes<'_, K, H> {
+impl<K: Sync, H: Fn([&K; 2]) -> [u64; 2] + Sync> HashSource for LazyHashes<'_, K, H> {
     fn count(&self) -> usize {
         self.keys.len()
     }

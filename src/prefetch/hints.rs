@@ -29,11 +29,11 @@ impl LookupHints {
 
     /// Passes keys on in parts, so that memory does not grow with the batch. If their pages come from the disk, parts
     /// are as large as `options` allow, and hashes are not stored. `hash` hashes two keys at once.
-    pub(crate) fn in_parts<K>(
+    pub(crate) fn in_parts<K: Sync>(
         &self,
         options: &OpenOptions,
         keys: &[K],
-        hash: impl Fn([&K; 2]) -> [u64; 2],
+        hash: impl Fn([&K; 2]) -> [u64; 2] + Sync,
         mut each: impl FnMut(&dyn HashSource) -> Result<()>,
     ) -> Result<()> {
         let most = options.part_keys();

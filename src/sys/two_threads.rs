@@ -1,6 +1,7 @@
 //! Work on two threads.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use crate::sys::lock;
 
@@ -32,6 +33,13 @@ pub(crate) fn do_both<T: Send, E: Send>(
         let other = late.or(other).expect("one of two threads took it");
         Ok((own, other?))
     })
+}
+
+/// Returns the same values so that several threads may set them.
+pub(crate) fn shared_bools(values: &mut [bool]) -> &[AtomicBool] {
+    // SAFETY: an `AtomicBool` has the size, the alignment and the values of a `bool`. The borrow of the result is that of the
+    // only borrow of the values, so all access goes through atomics until it ends.
+    unsafe { std::slice::from_raw_parts(values.as_mut_ptr().cast(), values.len()) }
 }
 
 #[cfg(test)]

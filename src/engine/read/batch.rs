@@ -1,7 +1,10 @@
 //! Looking up the parts of a large batch: in page order, and with many reads in flight for pages that are not in
 //! memory.
 
+use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::read::Reader;
@@ -19,10 +22,14 @@ use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::residency::{CountedWalk, PagesRead};
 use crate::prefetch::selection::SelectionVector;
+use crate::sys::two_threads::{do_both, shared_bools};
 use crate::sys::{is_cached, major_faults};
 
 /// How often to look up many keys together while other handles rotate.
 pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
+
+/// The number of keys from which a sweep is worth a second thread. A window of fewer is answered in a second or so.
+const TWO_THREADS_FROM: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// What one walk over the keys searches.
 #[derive(Clone, Copy)]
@@ -61,20 +68,26 @@ struct PartLookup<'a, C> {
 
 /// What a walk finds out about the keys of a part.
 pub(crate) struct PartFound<'f> {
-    /// Which are present.
-    pub(crate) present: &'f mut [bool],
+    /// Which are present. The threads of a walk set it, each for keys of its own.
+    present: &'f [AtomicBool],
     /// In a store that renews: the step in which the walk began, and of the keys that are present whether they are older than
     /// that.
     pub(crate) older: Option<(u64, &'f mut [Option<bool>])>,
 }
 
 impl<'f> PartFound<'f> {
-    /// For a walk that only asks which keys are present.
-    fn present(present: &'f mut [bool]) -> Self {
+    pub(crate) fn new(
+        present: &'f mut [bool],
+        older: Option<(u64, &'f mut [Option<bool>])>,
+    ) -> Self {
         Self {
-            present,
-            older: None,
+            present: shared_bools(present),
+            older,
         }
+    }
+
+    fn is_present(&self, place: usize) -> bool {
+        self.present[place].load(Ordering::Relaxed)
     }
 }
 
@@ -100,7 +113,7 @@ impl Reader<'_> {
     fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
         let there = |presence| self.says_there(presence);
         for _ in 0..MAX_VIEW_ATTEMPTS {
-            let probed = self.probe_part(keys, Some(there), &mut PartFound::present(found));
+            let probed = self.probe_part(keys, Some(there), &mut PartFound::new(found, None));
             match probed {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
                 // Without removals, what was found stays.
@@ -122,7 +135,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// After the inner error `found` is meaningless.
-    pub(crate) fn probe_part<C: Fn(Presence) -> Option<bool>>(
+    pub(crate) fn probe_part<C: Fn(Presence) -> Option<bool> + Sync>(
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
@@ -162,7 +175,7 @@ impl Reader<'_> {
             lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
                 // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
                 drop(view);
-                let some_found = found.present.contains(&true);
+                let some_found = (0..keys.count()).any(|place| found.is_present(place));
                 lookup.walk(Walk::Pages { some_found }, found)
             })
         } else {
@@ -172,7 +185,7 @@ impl Reader<'_> {
     }
 }
 
-impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
+impl<C: Fn(Presence) -> Option<bool> + Sync> PartLookup<'_, C> {
     /// Looks up all keys, batch by batch.
     fn walk(&self, walk: Walk<'_>, found: &mut PartFound<'_>) -> Result<(), NeedsPointLookup> {
         let count = self.order.count();
@@ -184,22 +197,63 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let passed = counted
             .as_ref()
             .map_or(BehindWalk::Kept, CountedWalk::passed);
-        let mut state = WalkState {
-            walk,
-            readahead: self.filter.readahead(file, count, passed),
-            hashes: [0; BATCH],
+        // Where pages are in memory, a batch takes the caller's thread alone.
+        let is_long = sweeps && residency.is_likely() && count >= TWO_THREADS_FROM;
+        let (walked, sample) = match is_long && found.older.is_none() {
+            true => self.walk_on_two_threads((walk, passed), found),
+            false => self.walk_turns(0..count, (walk, passed), found),
         };
-        let walked = (0..count)
-            .step_by(BATCH)
-            .try_for_each(|first| self.look_from(first, &mut state, found));
         if let Some(counted) = counted {
             // This also runs after an error.
-            residency.end_walk(&counted, state.readahead.into_sample());
+            residency.end_walk(&counted, sample);
         }
         if walk.has_pages() && residency.is_likely() {
             self.note_pace(sweeps, begun.elapsed());
         }
         walked
+    }
+
+    /// Looks up one half of the keys on this thread and the other on a second one, each with a readahead of its own.
+    fn walk_on_two_threads(
+        &self,
+        walk: (Walk<'_>, BehindWalk),
+        found: &PartFound<'_>,
+    ) -> (Result<(), NeedsPointLookup>, Vec<u64>) {
+        let count = self.order.count();
+        let middle = (count / 2).next_multiple_of(BATCH).min(count);
+        let half = |turns| {
+            let mut found = PartFound {
+                present: found.present,
+                older: None,
+            };
+            Ok::<_, Infallible>(self.walk_turns(turns, walk, &mut found))
+        };
+        let Ok(((walked, mut sample), (other_walked, other_sample))) =
+            do_both(|| half(0..middle), || half(middle..count));
+        sample.extend(other_sample);
+        (walked.and(other_walked), sample)
+    }
+
+    /// Looks up the keys of a range of turns, batch by batch. Returns a sample of the pages that were requested, also after
+    /// an error.
+    fn walk_turns(
+        &self,
+        turns: Range<usize>,
+        (walk, behind): (Walk<'_>, BehindWalk),
+        found: &mut PartFound<'_>,
+    ) -> (Result<(), NeedsPointLookup>, Vec<u64>) {
+        // Another range begins at the end of this one: no key may be in both, or in neither.
+        assert!(turns.start.is_multiple_of(BATCH));
+        let file = &*self.reader.file.raw;
+        let mut state = WalkState {
+            walk,
+            readahead: self.filter.readahead(file, self.order.count(), behind),
+            hashes: [0; BATCH],
+        };
+        let walked = turns
+            .step_by(BATCH)
+            .try_for_each(|first| self.look_from(first, &mut state, found));
+        (walked, state.readahead.into_sample())
     }
 
     /// Notes how long a walk took whose pages may have come from the disk.
@@ -240,7 +294,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
                 probe_buffers(view, hashes, self.says.as_ref(), &mut rest, there);
             }
             Walk::Pages { some_found: true } => {
-                rest.drop_if(|turn| found.present[order.place(first + turn)]);
+                rest.drop_if(|turn| found.is_present(order.place(first + turn)));
             }
             // The places are all over memory: not to ask saves a fifth of a sweep's time.
             Walk::Pages { some_found: false } => {}
@@ -259,7 +313,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         for (turn, there) in (first..).zip(&*there) {
             // The places are all over memory: none is touched for a key that is absent.
             if *there {
-                found.present[order.place(turn)] = true;
+                found.present[order.place(turn)].store(true, Ordering::Relaxed);
             }
         }
         if let (Some((step, older)), Walk::Both(view)) = (&mut found.older, walk) {
@@ -349,6 +403,38 @@ mod tests {
             hasher.mix(state) % 1_000_000
         };
         (0..keys).map(draw).collect()
+    }
+
+    /// The slow twin is a set in memory.
+    #[test]
+    fn a_window_on_two_threads_is_answered_as_on_one() {
+        for kind in [Kind::Bloom, Kind::Fingerprint] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = Options::new().capacity(2_000_000).fpr(1e-9).kind(kind);
+            let store = options.create(folder.path().join("store")).unwrap();
+            let inserted = batch(1, 200_000);
+            store.insert_batch(&inserted[..150_000]).unwrap();
+            store.checkpoint().unwrap();
+            // The buffer has some as well.
+            store.insert_batch(&inserted[150_000..]).unwrap();
+            let twin: HashSet<u64> = inserted.into_iter().collect();
+            make_cold(&store);
+            let mut sieve = crate::Sieve::new(&store).sweep(crate::Sweep::Always);
+            let asked = batch(2, 5 * TWO_THREADS_FROM as u64 + 77);
+            for key in &asked {
+                sieve.push(
+                    crate::hash::HashedKey::from_bits(store.engine.hasher.mix(*key)),
+                    *key,
+                );
+            }
+            let mut count = 0;
+            let each = |key, there| {
+                assert_eq!(there, twin.contains(&key), "{kind:?}, key {key}");
+                count += 1;
+            };
+            sieve.contains(usize::MAX, each).unwrap();
+            assert_eq!((sieve.sweeps(), count), (1, asked.len()));
+        }
     }
 
     /// The slow twin is a set in memory. Buffers of two megabytes rotate several times during the test, also

@@ -111,7 +111,7 @@ impl Reader<'_> {
     /// Looks up many keys together. `says` tells whether a key is present from what the active buffer says of it; `None`
     /// skips that buffer. Returns `None` if that would not help, or if the look met a damaged page: each key is then looked
     /// up in its turn.
-    pub(crate) fn look_ahead<C: Fn(Presence) -> Option<bool>>(
+    pub(crate) fn look_ahead<C: Fn(Presence) -> Option<bool> + Sync>(
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
@@ -120,7 +120,7 @@ impl Reader<'_> {
     }
 
     /// The same for keys that are to be claimed. Where those that are seen are renewed, it finds out which are due.
-    pub(crate) fn look_ahead_to_claim<C: Fn(Presence) -> Option<bool>>(
+    pub(crate) fn look_ahead_to_claim<C: Fn(Presence) -> Option<bool> + Sync>(
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
@@ -128,7 +128,7 @@ impl Reader<'_> {
         self.look_ahead_for(keys, says, self.file.header.renews())
     }
 
-    fn look_ahead_for<C: Fn(Presence) -> Option<bool>>(
+    fn look_ahead_for<C: Fn(Presence) -> Option<bool> + Sync>(
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
@@ -140,10 +140,8 @@ impl Reader<'_> {
         for _ in 0..MAX_VIEW_ATTEMPTS {
             let mut seen = huge_pages::filled(false, keys.count());
             let mut older = vec![None; if renews { keys.count() } else { 0 }];
-            let mut found = PartFound {
-                present: &mut seen,
-                older: renews.then_some((0, &mut older[..])),
-            };
+            let older_keys = renews.then_some((0, &mut older[..]));
+            let mut found = PartFound::new(&mut seen, older_keys);
             let before = Arc::clone(&*self.views.current()?);
             let applied = before.active.buffer.applied();
             let probed = self.probe_part(keys, says.as_ref(), &mut found)?;
