@@ -19,9 +19,9 @@ pub(crate) struct CheckpointTask {
     pub(crate) layer_index: u32,
     /// The number of those keys.
     pub(crate) count: u64,
-    /// The sequence of the first intent. The intents of a repeated checkpoint follow those of the interrupted one.
-    first_intent: u64,
-    /// Pages that may be torn because a checkpoint of this generation was interrupted.
+    /// The newest intent of a checkpoint of this generation that was interrupted.
+    pub(crate) interrupted: Option<Intent>,
+    /// The pages that may be torn by that.
     pub(crate) torn: Range<u64>,
     pub(crate) workers: Workers,
     /// The most keys to hold in memory at a time if they come from the log.
@@ -43,8 +43,8 @@ impl CheckpointTask {
             layer,
             layer_index,
             count,
-            first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
             torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
+            interrupted: interrupted.cloned(),
             workers,
             log_keys: 0,
         }
@@ -74,12 +74,14 @@ pub(crate) struct ChunkWriter<'a> {
 
 impl<'a> ChunkWriter<'a> {
     pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Self {
+        // The intents of a repeated checkpoint follow those of the interrupted one.
+        let interrupted = task.interrupted.as_ref();
         Self {
             access,
             binding: access.file.header.binding(),
             task,
             layer: task.layer,
-            next_intent: task.first_intent,
+            next_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
             named: task.torn.clone(),
             is_durable: true,
             published: 0..0,

@@ -11,7 +11,7 @@ use crate::bloom::counting_page;
 use crate::bloom::layer_checkpoint::LayerCheckpoint;
 use crate::error::{Error, Result};
 use crate::file::layout::{FIRST_PAGE, page_offset};
-use crate::file::{FormatError, Journal, Layer, Section, Superblock};
+use crate::file::{FormatError, Intent, Journal, Layer, Section, Superblock};
 use crate::generation::count_stream::NetSource;
 use crate::memtable::Digest;
 use crate::page::place::{first_hash_of, last_hash_below};
@@ -33,25 +33,25 @@ pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
     let intent = meta.intent.filter(|intent| intent.generation == generation);
     let journal = meta.superblock.layers.first().and_then(Journal::of);
     match intent.zip(journal) {
-        Some((intent, journal)) => replay(file, &journal, generation, &intent.pages),
+        Some((intent, journal)) => replay(file, &journal, &intent),
         None => Ok(()),
     }
 }
 
-/// Writes again what the journal of an interrupted checkpoint of this generation holds.
-fn replay(
-    file: &StoreFile,
-    journal: &Journal,
-    generation: u64,
-    intended: &Range<u64>,
-) -> Result<()> {
-    let replayed = journal
-        .replay(&*file.raw, &file.header, generation, intended)
-        .map_err(|error| Error::io("write journalled pages of", &file.place, error))?;
-    if replayed > 0 {
-        file.sync("sync journalled pages of")?;
-    }
-    Ok(())
+/// Writes again what the journal of an interrupted checkpoint holds.
+fn replay(file: &StoreFile, journal: &Journal, intent: &Intent) -> Result<()> {
+    let failed = |error| Error::io("write journalled pages of", &file.place, error);
+    let pages = journal.pages_of(&*file.raw, &file.header, intent);
+    let Some(pages) = pages.map_err(failed)? else {
+        return Ok(());
+    };
+    // The process that wrote it was killed before its sync, perhaps, or that sync failed. Then journal and intent are in
+    // memory alone, and a page must not reach the disk before them: torn there, it could not be restored.
+    journal.write_again(&*file.raw, &pages).map_err(failed)?;
+    file.write_intent(intent)?;
+    file.sync("sync the journal of")?;
+    journal.replay(&*file.raw, &pages).map_err(failed)?;
+    file.sync("sync journalled pages of")
 }
 
 /// The checkpoint of a counting store.
@@ -203,7 +203,9 @@ impl<'a> CountingPass<'a> {
         is_private: bool,
     ) -> Result<()> {
         let file = self.access.file;
-        replay(file, &self.journal, self.task.generation, &self.task.torn)?;
+        if let Some(intent) = &self.task.interrupted {
+            replay(file, &self.journal, intent)?;
+        }
         // A count takes twice a key's memory, and as much again until it is added up.
         let most = self.access.options.chunk_keys();
         let most = most.max(self.task.log_keys / 4);

@@ -6,10 +6,9 @@
 //! idempotent.
 
 use std::io;
-use std::ops::Range;
 
 use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, page_offset};
-use super::{Header, Layer};
+use super::{Header, Intent, Layer};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::page::{Content, GENERATION_OFFSET, PAGE_BYTES};
 use crate::sizing::Plan;
@@ -137,33 +136,50 @@ impl Journal {
         write_all_at(file, images, IMAGES_OFFSET)
     }
 
-    /// Rewrites the pages whose images are in the journal, if the journal belongs to the checkpoint of `generation` and
-    /// `intended` contains them all. Returns how many it wrote, without a sync.
-    pub(crate) fn replay(
+    /// Returns the numbers of the pages whose images are in the journal, if it belongs to the checkpoint of the intent, which
+    /// names them all; else `None`.
+    pub(crate) fn pages_of(
         &self,
         file: &dyn StorageFile,
         header: &Header,
-        generation: u64,
-        intended: &Range<u64>,
-    ) -> io::Result<u64> {
+        intent: &Intent,
+    ) -> io::Result<Option<Vec<u64>>> {
+        let generation = intent.generation;
         let Some(numbers) = self.numbers(file, header, generation)? else {
-            return Ok(0);
+            return Ok(None);
         };
         // All or none: as long as part of the journal or the intent is missing, no page has been written.
         let binding = header.binding();
-        let mut whole = numbers.iter().all(|number| intended.contains(number));
+        let mut whole = numbers.iter().all(|number| intent.pages.contains(number));
         self.for_each(file, &numbers, |number, image| {
             let sealed = binding.check(number, image);
             whole &= matches!(sealed, Ok(Content::Sealed { generation: made, .. }) if made == generation + 1);
             Ok(())
         })?;
-        if !whole {
-            return Ok(0);
+        Ok(whole.then_some(numbers))
+    }
+
+    /// Writes the journal of these pages once more, as it is: what it holds may not be on the disk.
+    pub(crate) fn write_again(&self, file: &dyn StorageFile, numbers: &[u64]) -> io::Result<()> {
+        let mut front = [0; JOURNAL_HEADER_BYTES];
+        let mut listed = vec![0; numbers.len() * 8];
+        for (bytes, offset) in [(&mut front[..], OFFSET), (&mut listed, NUMBERS_OFFSET)] {
+            read_exact_at(file, bytes, offset)?;
+            write_all_at(file, bytes, offset)?;
         }
-        self.for_each(file, &numbers, |number, image| {
+        let mut offset = IMAGES_OFFSET;
+        self.for_each(file, numbers, |_, image| {
+            write_all_at(file, image, offset)?;
+            offset += PAGE_BYTES as u64;
+            Ok(())
+        })
+    }
+
+    /// Writes the images of these pages to their places, without a sync.
+    pub(crate) fn replay(&self, file: &dyn StorageFile, numbers: &[u64]) -> io::Result<()> {
+        self.for_each(file, numbers, |number, image| {
             write_all_at(file, image, page_offset(number))
-        })?;
-        Ok(numbers.len() as u64)
+        })
     }
 
     /// Returns the page numbers in the journal, or `None` if it belongs to another generation or there is none.

@@ -92,7 +92,9 @@ impl<'a> FingerprintPass<'a> {
         let segments = runs.pop().map_or(Vec::new(), |oldest| oldest.segments);
         let other = meta.other.as_ref();
         if other.is_none_or(|other| !other.names_the_same(&superblock)) {
-            // A process died, or the disk failed, between the two superblocks of a checkpoint.
+            // A process died, or the disk failed, between the two superblocks of a checkpoint. The newest may not be on the
+            // disk yet, and this one takes the place of the other.
+            file.sync("sync the superblock of")?;
             superblock.sequence += 1;
             file.write_superblock(&superblock)?;
         }

@@ -183,7 +183,7 @@ impl Generation {
     fn check_durable(&self, log: &LogFile) -> Result<()> {
         // The order matters: the end moves on meanwhile.
         let durable = self.buffer.durable();
-        let reported = ShmCorruption::unless_in("durable", 0..=self.buffer.tail().end, durable);
+        let reported = ShmCorruption::unless_in("durable", 0..=self.buffer.furthest_end(), durable);
         reported.map_err(|wrong| wrong.at(&log.path))
     }
 

@@ -251,6 +251,14 @@ impl Buffer {
         }
     }
 
+    /// Returns an end that no other one exceeds that [`tail`](Self::tail) has returned up to now.
+    pub(crate) fn furthest_end(&self) -> u64 {
+        let ends = [0, 2].map(|at| &self.region.words()[Word::Tails as usize + at]);
+        ends.map(|end| end.load(Ordering::Acquire))
+            .into_iter()
+            .fold(self.tail().end, u64::max)
+    }
+
     /// Publishes a complete record. Both words change in one step, so that a holder of the writer lock that dies in
     /// between leaves one tail or the other.
     pub(crate) fn set_tail(&self, tail: Tail) {

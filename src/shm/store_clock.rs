@@ -25,6 +25,15 @@ pub(crate) struct StoreClock {
     least: AtomicU64,
 }
 
+/// What a log begins for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFor {
+    /// Keys that come now: all handles go by the time of this one from then on.
+    Keys,
+    /// Anything else.
+    Notes,
+}
+
 /// Where a handle has its time from.
 #[derive(Debug)]
 enum OwnTime {
@@ -78,6 +87,15 @@ impl StoreClock {
             self.shared.raise_clock(now);
         }
         now
+    }
+
+    /// Returns the time at which a log begins; `before` is that of the log before it.
+    pub(crate) fn at_begin(&self, purpose: LogFor, before: Option<u64>) -> u64 {
+        match purpose {
+            LogFor::Keys => self.tell(),
+            // A handle that only copies or corrects the store must not have others go by its time.
+            LogFor::Notes => self.shared.clock().max(before.unwrap_or(0)),
+        }
     }
 
     /// Goes on to a later time.

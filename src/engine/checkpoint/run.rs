@@ -342,9 +342,7 @@ impl<'a> Checkpointer<'a> {
         let path = log_path(&self.file.place, number);
         let storage = &*self.options.storage;
         let there = storage.exists(&path).is_ok_and(|there| there);
-        // Another store's log may have been put there.
-        let id = &self.file.header.store_id;
-        if there && !LogFile::is_of_another(storage, &self.file.place, id, number) {
+        if there && !self.is_of_another(number) {
             self.file.sync("sync the superblock of")?;
             self.remove_generation(number);
         } else if self.handle.access == Access::Shared {
@@ -353,9 +351,19 @@ impl<'a> Checkpointer<'a> {
         Ok(())
     }
 
+    /// Returns whether the name of a log leads to one of another store: one that was put there, or that has got the name of this
+    /// store since. The buffer of that generation may be the other's, too.
+    fn is_of_another(&self, number: u64) -> bool {
+        let id = &self.file.header.store_id;
+        LogFile::is_of_another(&*self.options.storage, &self.file.place, id, number)
+    }
+
     /// Removes a log and a buffer that are no longer needed. A failure to remove them loses nothing: the next first
     /// opener finds that their generation is past and removes them.
     fn remove_generation(&self, number: u64) {
+        if self.is_of_another(number) {
+            return;
+        }
         let storage = &*self.options.storage;
         let path = log_path(&self.file.place, number);
         if storage.remove(&path).is_ok() {

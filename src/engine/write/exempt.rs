@@ -32,6 +32,10 @@ impl Writer<'_> {
         }
         guard.append_noted(|log, handle| log.exempt(handle, &hashes))?;
         guard.seal_active(false)?;
+        if self.file.header.renews() {
+            // A renewal goes by the exemptions that are published: meanwhile it would take one of these back.
+            guard.finish_checkpoints()?;
+        }
         drop(guard);
         self.checkpointer().checkpoint_all(self.options.timeout)?;
         Ok(report)

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memtable::ShmCorruption;
 use crate::shm::coordination::{DAMAGED, GAVE_UP};
 use crate::shm::handle_slot::HandleSlot;
+use crate::shm::store_clock::LogFor;
 use crate::shm::writer_lock::{Ownership, Refusal, WriterLock};
 use crate::sys::lock;
 use crate::wal::LogWriter;
@@ -238,7 +239,7 @@ impl<'a> WriteGuard<'a> {
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,
     ) -> Result<()> {
         if !self.view.active.has_log() {
-            self.start_log()?;
+            self.start_log(LogFor::Notes)?;
         }
         self.announce()?;
         self.append(write)?;

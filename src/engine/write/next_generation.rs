@@ -12,6 +12,7 @@ use crate::file::Superblock;
 use crate::generation::Generation;
 use crate::memtable::{POPULATED_FROM, ShmCorruption};
 use crate::shm::coordination::MAX_HANDLES;
+use crate::shm::store_clock::LogFor;
 use crate::storefile::meta::room_after;
 use crate::sys::lock;
 use crate::wal::file::sync_parent;
@@ -71,7 +72,7 @@ impl Writer<'_> {
 
 impl WriteGuard<'_> {
     /// Creates the active log. A superblock says that the log must exist before the log holds anything.
-    pub(crate) fn start_log(&mut self) -> Result<()> {
+    pub(crate) fn start_log(&mut self, purpose: LogFor) -> Result<()> {
         let Writer { file, handle, .. } = *self.writer;
         self.finish_checkpoints()?;
         let mended = file.repair_sync();
@@ -79,7 +80,13 @@ impl WriteGuard<'_> {
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
         self.prepare_buffer(&active)?;
-        let log = self.first_log(self.log_begin(active.number(), self.view.superblock.moment))?;
+        if self.view.superblock.log_expected {
+            // A process died here. Its superblock may not be on the disk yet, and this one takes the place of the other.
+            let synced = file.sync("sync the superblock of");
+            handle.poison_on_failure(synced)?;
+        }
+        let moment = self.view.superblock.moment;
+        let log = self.first_log(self.log_begin(active.number(), moment, purpose))?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,
             log_expected: true,
@@ -119,18 +126,22 @@ impl WriteGuard<'_> {
         let path = log_path(&self.writer.file.place, active.number());
         let there = self.writer.options.storage.exists(&path);
         match there.map_err(|error| Error::io("look for the log", &path, error))? {
-            true => self.start_log(),
+            true => self.start_log(LogFor::Notes),
             false => Ok(()),
         }
     }
 
     /// Returns what a log begins with that is made now.
-    fn log_begin(&self, generation: u64, moment: u64) -> LogBegin {
+    fn log_begin(&self, generation: u64, moment: u64, purpose: LogFor) -> LogBegin {
         let clock = self.view.clock.as_ref();
+        let before = &self.view.active;
         LogBegin {
             generation,
             moment,
-            clock: clock.map(|clock| clock.tell()),
+            // Claims that are carried over keep their time.
+            clock: clock.map(|clock| {
+                clock.at_begin(purpose, before.buffer.clock().filter(|_| before.has_log()))
+            }),
         }
     }
 
@@ -182,7 +193,7 @@ impl WriteGuard<'_> {
         &mut self,
         old: &Generation,
         made: &Generation,
-        cut: &Cut,
+        (cut, purpose): (&Cut, LogFor),
         carried: &[Carried],
     ) -> Result<LogEnd> {
         // A crash leaves two logs at most, one number apart: recovery looks for no others.
@@ -193,7 +204,8 @@ impl WriteGuard<'_> {
         let mut next_end = LogEnd::default();
         if !cut.last {
             let length = self.local.end.end.clamp(LEAST_LOG_BYTES, MOST_LOG_BYTES);
-            let next = logs.create(self.log_begin(made.number(), log.next_moment()), length)?;
+            let begin = self.log_begin(made.number(), log.next_moment(), purpose);
+            let next = logs.create(begin, length)?;
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
             if begun.is_err() {

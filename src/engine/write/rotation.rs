@@ -12,6 +12,7 @@ use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
 use crate::shm::coordination::MAX_HANDLES;
+use crate::shm::store_clock::LogFor;
 use crate::storefile::meta::room_after;
 use crate::wal::Cut;
 use crate::wal::file::RECORDS_OFFSET;
@@ -27,6 +28,8 @@ struct Sealing {
     last: bool,
     /// To drop what is forgotten.
     forgets: bool,
+    /// What the next one is for.
+    next: LogFor,
 }
 
 impl Writer<'_> {
@@ -172,13 +175,14 @@ impl WriteGuard<'_> {
         self.seal(Sealing {
             last: false,
             forgets: true,
+            next: LogFor::Keys,
         })
     }
 
     /// Makes sure that there is a log, that it is not too long, and that it is of this step.
     pub(crate) fn ensure_log_space(&mut self) -> Result<()> {
         if !self.view.active.has_log() {
-            self.start_log()?;
+            self.start_log(LogFor::Keys)?;
         }
         // One whose creator died before using it may be of another step too.
         match self.log_is_long() || self.is_step_over() {
@@ -195,9 +199,14 @@ impl WriteGuard<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Seals the active generation, begins the next one, and starts the checkpoint of the sealed one.
+    /// Seals the active generation, begins the next one for keys that come now, and starts the checkpoint of the sealed one.
     pub(crate) fn rotate(&mut self) -> Result<()> {
-        if self.seal_active(false)? {
+        let sealing = Sealing {
+            last: false,
+            forgets: false,
+            next: LogFor::Keys,
+        };
+        if self.seal(sealing)? {
             self.writer.checkpointer().start_checkpoint()?;
         }
         Ok(())
@@ -210,10 +219,11 @@ impl WriteGuard<'_> {
         self.seal(Sealing {
             last,
             forgets: false,
+            next: LogFor::Notes,
         })
     }
 
-    fn seal(&mut self, Sealing { last, forgets }: Sealing) -> Result<bool> {
+    fn seal(&mut self, sealing: Sealing) -> Result<bool> {
         let Writer { handle, shared, .. } = *self.writer;
         let waits = shared.checkpointed() < shared.active();
         self.finish_checkpoints()?;
@@ -229,7 +239,7 @@ impl WriteGuard<'_> {
         let next = old.number() + 1;
         self.check_view()?;
         self.check_size()?;
-        let buffer = match last {
+        let buffer = match sealing.last {
             // The last handle needs only the words of a buffer, not the buffer.
             true => self.writer.buffers.make_last(next)?,
             false => self.writer.buffers.make(next, self.demand(waits))?,
@@ -250,15 +260,15 @@ impl WriteGuard<'_> {
         // Recovery takes anything else for nonsense.
         assert!(layer.is_some() || layer_index == 0, "{layer_index}");
         let cut = Cut {
-            last,
-            forgets,
+            last: sealing.last,
+            forgets: sealing.forgets,
             layer_index,
             layer,
         };
-        let begun = self.close_log(&old, &made, &cut, &carried)?;
+        let begun = self.close_log(&old, &made, (&cut, sealing.next), &carried)?;
         // From here on the rotation counts. After a death the next holder completes it.
         // The log is closed, so that the next one has begun. None follows the last.
-        assert!(last || begun.end >= RECORDS_OFFSET, "{begun:?}");
+        assert!(sealing.last || begun.end >= RECORDS_OFFSET, "{begun:?}");
         self.sound = false;
         old.buffer.set_keys(count);
         let net = old.buffer.net_keys().saturating_sub(net);
@@ -268,7 +278,7 @@ impl WriteGuard<'_> {
         self.refresh()?;
         self.local.end = begun;
         self.sound = true;
-        if !last {
+        if !sealing.last {
             self.local.announced = next;
         }
         Ok(true)

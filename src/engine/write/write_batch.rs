@@ -4,6 +4,7 @@ use crate::engine::write::guard::WriteGuard;
 use crate::engine::write::verdict::Stop;
 use crate::error::{Error, Result};
 use crate::memtable::COMMITTED;
+use crate::shm::store_clock::LogFor;
 
 /// What a batch does to its keys. A turn is one key, in the order in which they are decided.
 pub(crate) trait BatchOperation {
@@ -121,7 +122,7 @@ impl WriteGuard<'_> {
     /// claimed.
     pub(crate) fn begin_claims(&mut self) -> Result<u16> {
         if !self.view.active.has_log() {
-            self.start_log()?;
+            self.start_log(LogFor::Keys)?;
         }
         if self.is_step_over() {
             self.rotate()?;

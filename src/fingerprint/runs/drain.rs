@@ -1,6 +1,7 @@
 //! A run drains into the one below, slice by slice of the range of fingerprints.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::file::run_table::Draining;
@@ -19,6 +20,7 @@ use crate::fingerprint::segment::entry::{List, Segment};
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::fingerprint::segment_io::SegmentWriter;
 use crate::page::ages::Ages;
+use crate::sys::lock;
 
 /// A run above the oldest one, and its segments.
 type NamedRun = (Run, RunSegments);
@@ -29,10 +31,12 @@ impl FingerprintPass<'_> {
         // The youngest first: a run that is empty then leaves the numbers of the older ones as they are.
         assert!(drains.is_sorted_by(|one, next| one.run > next.run + 1));
         for drain in drains {
+            let room = lock(&self.room).clone();
             match self.drain(drain, merge) {
                 // What is damaged there, or has no room, has nothing to do with the keys that came. Look-ups and `verify` tell
-                // damage, and the next checkpoint tries again.
-                Err(Error::Format { .. } | Error::NoSpace { .. }) => {}
+                // damage, and the next checkpoint tries again. Nothing names what was written: on a full disk, the keys that
+                // came may find no other room.
+                Err(Error::Format { .. } | Error::NoSpace { .. }) => self.room = Mutex::new(room),
                 drained => drained?,
             }
         }

@@ -151,10 +151,9 @@ fn no_power_cut_counts_twice_or_loses_a_count() {
     println!("{looked_at} images");
 }
 
-/// Leaves out the syncs of the store file behind writes to the journal, or behind those of pages.
-fn leave_out(events: &mut Vec<Event>, of_journal: bool) {
-    // Where the layer begins, by the first superblock.
-    let pages = events.iter().find_map(|event| match event {
+/// Returns where the layer begins, by the first superblock; nowhere if there is none.
+fn layer_in(events: &[Event]) -> u64 {
+    let layer = events.iter().find_map(|event| match event {
         Event::Write {
             inode: 0,
             offset: SUPERBLOCK,
@@ -167,7 +166,12 @@ fn leave_out(events: &mut Vec<Event>, of_journal: bool) {
         }
         _ => None,
     });
-    let pages = pages.unwrap_or(u64::MAX);
+    layer.unwrap_or(u64::MAX)
+}
+
+/// Leaves out the syncs of the store file behind writes to the journal, or behind those of pages.
+fn leave_out(events: &mut Vec<Event>, of_journal: bool) {
+    let pages = layer_in(events);
     let mut last_write = None;
     events.retain(|event| match event {
         // The intent that is written with the journal changes nothing; a superblock is not left out.
@@ -213,9 +217,32 @@ fn at_each_step(folder: &Path, stop: u64) -> Result<bool, String> {
         told(outcome)?;
     }
     session.kill();
+    let layer = layer_in(&tape.take().0);
     told(session.open(Crash::Kill))?;
     told(session.go_on())?;
+    check_journal_first(&tape.take().0, layer)?;
     Ok(killed)
+}
+
+/// After a kill, the journal may be in memory alone: checks that it is made durable before a page is written that it has the
+/// image of.
+fn check_journal_first(events: &[Event], layer: u64) -> Result<(), String> {
+    let (mut is_written, mut is_durable) = (false, false);
+    for event in events {
+        match event {
+            Event::Write {
+                inode: 0, offset, ..
+            } if *offset >= layer && !is_durable => {
+                return Err(format!("a page at {offset} before its image"));
+            }
+            Event::Write {
+                inode: 0, offset, ..
+            } => is_written |= (JOURNAL..layer).contains(offset),
+            Event::Sync { inode: 0, .. } => is_durable |= is_written,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// One step in so many is killed at, unless `EVERSEEN_ALL=1` is set.

@@ -54,6 +54,43 @@ fn a_look_up_keeps_its_time_to_itself() {
     assert!(!store.contains("key").unwrap());
 }
 
+/// A crawl goes by the time at which it began, whoever copies or corrects its store meanwhile.
+#[test]
+fn a_copy_or_an_exemption_moves_no_one_to_another_time() {
+    for transactional in [false, true] {
+        let (_folder, path) = place();
+        let options = |clock| forgetting(clock).transactional(transactional);
+        let crawl = options(BEGIN).create(&path).unwrap();
+        let other = options(WRONG).open(&path).unwrap();
+        let copy = || {
+            let copies = tempfile::tempdir().unwrap();
+            other.snapshot(copies.path().join("copy")).map(drop)
+        };
+        let exempt = || other.exempt(&["none"]).map(drop);
+        let checkpoint = || crawl.checkpoint();
+        let works: [&dyn Fn() -> everseen::Result<()>; 5] =
+            [&copy, &exempt, &copy, &checkpoint, &copy];
+        for (number, work) in (0..).zip(works) {
+            work().unwrap();
+            assert!(crawl.insert(key(number)).unwrap());
+            crawl.commit().unwrap();
+            let keys: Vec<u64> = (0..=number).map(key).collect();
+            work().unwrap();
+            assert!(
+                !crawl.contains_batch(&keys).unwrap().contains(&false),
+                "{number}"
+            );
+            let now = crawl.stats().unwrap().forgetting.unwrap().now;
+            assert_eq!(now, at(BEGIN), "{number}");
+        }
+        // A key that comes by the other's time does.
+        assert!(other.insert("now").unwrap());
+        other.commit().unwrap();
+        assert!(!crawl.contains(key(0)).unwrap());
+        assert!(crawl.contains("now").unwrap());
+    }
+}
+
 /// What came by the wrong clock is forgotten a window after the time that was set.
 #[test]
 fn a_repair_sets_the_time_back() {
