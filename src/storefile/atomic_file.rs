@@ -302,18 +302,18 @@ impl AtomicFile {
     /// Makes the file durable and gives it its name, unless something has that name by now.
     pub(crate) fn publish(self) -> Result<()> {
         let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
-        let file = Arc::clone(&self.file);
-        let gate = self.name()?;
-        let synced = sync_parent(&*storage, &place);
-        if synced.is_ok() && draft_mark::clear(&*file).is_ok_and(|was_set| was_set) {
+        let (file, undo) = (Arc::clone(&self.file), self.undoing());
+        let _gate = self.name()?;
+        if let Err(error) = sync_parent(&*storage, &place) {
+            // After a reported failure, no file may remain. Without the lock, another process might have opened it.
+            undo();
+            return Err(error);
+        }
+        if draft_mark::clear(&*file).is_ok_and(|was_set| was_set) {
             // If the mark stays, the first to write to the store takes it away.
             let _ = file.sync();
         }
-        drop(gate);
-        synced.inspect_err(|_| {
-            // After a reported failure, no file may remain.
-            let _ = storage.remove(&place);
-        })
+        Ok(())
     }
 
     /// Does the same for a file whose name becomes durable when it is first opened, and hands on the open-close lock.

@@ -4,7 +4,8 @@
 //! locks of a killed parent would last as long as the child, although it never uses them. So the child replaces each
 //! such descriptor, before `fork` returns there, by one of its own: the same file, opened anew, without a lock. The
 //! number stays in use, and whatever the child does with it touches none of its parent's locks. The parent may go on
-//! before the child has run; the child shares its locks until then.
+//! before the child has run; the child shares its locks until then. Other Unix systems open no file anew by its
+//! descriptor: there the child gets `/dev/null`.
 //!
 //! This covers `fork`, not a bare `clone`, and descriptors below 65,536.
 
@@ -50,7 +51,7 @@ impl Drop for CloforkFile {
     }
 }
 
-#[cfg(not(everseen_portable))]
+#[cfg(unix)]
 mod system {
     use std::fs::File;
     use std::os::fd::{AsRawFd, RawFd};
@@ -72,10 +73,14 @@ mod system {
     pub(super) fn wait_for_forks() -> u64 {
         // No `Once`: a child that was forked while another thread is in it would wait for ever.
         static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
-        if !HAS_HANDLERS.swap(true, Ordering::SeqCst) {
+        if !HAS_HANDLERS.load(Ordering::SeqCst) {
+            // Two threads may both get here, and handlers that run twice do no harm. Were the word set first, the second
+            // thread would go on before there are any.
+            //
             // SAFETY: the handlers are functions of this library, which is there as long as they are registered. What
             // runs in the child uses words and system calls alone. A failure (no memory) leaves children as they were.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+            HAS_HANDLERS.store(true, Ordering::SeqCst);
         }
         loop {
             let begun = forks();
@@ -134,6 +139,7 @@ mod system {
 
     /// Replaces a descriptor by one of the same file, opened anew, or by one of no file where that fails. Allocates
     /// nothing: another thread of the parent may have had the allocator's lock.
+    #[cfg(not(everseen_portable))]
     fn replace(number: RawFd) {
         let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
         let digits = number.checked_ilog10().unwrap_or(0) as usize;
@@ -159,10 +165,24 @@ mod system {
             }
         }
     }
+
+    /// Replaces a descriptor by one of no file: some systems' `/dev/fd` gives the open file again, with its locks.
+    #[cfg(everseen_portable)]
+    fn replace(number: RawFd) {
+        // SAFETY: as above. Whatever the child does is done by its only thread, so nothing comes between the last calls.
+        unsafe {
+            let own = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+            if own != -1 {
+                libc::dup2(own, number);
+                libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+                libc::close(own);
+            }
+        }
+    }
 }
 
-/// Other systems have no locks that belong to an open file's bytes, and so no handles that are shared.
-#[cfg(everseen_portable)]
+/// A process on Windows has no forked children.
+#[cfg(windows)]
 mod system {
     use std::fs::File;
 
@@ -177,4 +197,64 @@ mod system {
     pub(super) fn enter(_file: &File) {}
 
     pub(super) fn leave(_file: &File) {}
+}
+
+/// Forked children of tests.
+#[cfg(all(test, unix))]
+pub(super) mod forked {
+    use std::time::{Duration, Instant};
+
+    /// A child of this process, which ends with it at the latest.
+    pub(in crate::sys) struct Child(libc::pid_t);
+
+    impl Child {
+        /// Forks a child that does `work` and exits with what it returns, or waits to be killed. It may not allocate.
+        pub(in crate::sys) fn fork(work: impl FnOnce() -> Option<bool>) -> Self {
+            // SAFETY: the child calls nothing but system calls before it ends.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    match work() {
+                        Some(outcome) => libc::_exit(i32::from(outcome)),
+                        None => {
+                            libc::pause();
+                            libc::_exit(2);
+                        }
+                    }
+                }
+                assert_ne!(child, -1);
+                Self(child)
+            }
+        }
+
+        /// Waits for what happens once the child has given up its parent's locks: the parent may go on before the child does,
+        /// and other tests start programs.
+        pub(in crate::sys) fn wait_until(has_happened: impl Fn() -> bool) {
+            let limit = Instant::now() + Duration::from_secs(30);
+            while !has_happened() {
+                assert!(Instant::now() < limit, "the child keeps the lock");
+                std::thread::yield_now();
+            }
+        }
+
+        /// Waits for the child's end; returns its status.
+        pub(in crate::sys) fn wait(self) -> i32 {
+            let mut status = 0;
+            // SAFETY: the call writes to a number of this function's own.
+            let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+            assert_eq!(waited, self.0);
+            std::mem::forget(self);
+            status
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            // SAFETY: a child of this process that was not waited for, so that its number is still its own.
+            unsafe {
+                libc::kill(self.0, libc::SIGKILL);
+                libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            }
+        }
+    }
 }

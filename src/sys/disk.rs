@@ -185,18 +185,27 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
         match rustix::fs::fallocate(file, flags, 0, length) {
             Err(rustix::io::Errno::INTR) => {}
             // A file system that can't reserve room reports the lack of it on use.
-            Err(rustix::io::Errno::OPNOTSUPP) => {
-                let held = file.metadata()?.len();
-                return file.set_len(held.max(length)).map(|()| false);
-            }
+            Err(rustix::io::Errno::OPNOTSUPP) => return lengthen(file, length).map(|()| false),
             outcome => return Ok(outcome.map(|()| true)?),
         }
     }
 }
 
+/// Of fs2's calls, only that of Windows is of use. On macOS it reserves the whole length again, behind what is there; on
+/// FreeBSD it fails where the disk has ZFS. There a write reports the lack of room, before its key counts.
 #[cfg(everseen_portable)]
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
-    fs2::FileExt::allocate(file, length).map(|()| true)
+    #[cfg(windows)]
+    return fs2::FileExt::allocate(file, length).map(|()| true);
+    #[cfg(not(windows))]
+    lengthen(file, length).map(|()| false)
+}
+
+/// Gives the file at least that length.
+#[cfg(not(windows))]
+fn lengthen(file: &File, length: u64) -> io::Result<()> {
+    let held = file.metadata()?.len();
+    file.set_len(held.max(length))
 }
 
 /// Returns whether room that was reserved on the file's system is certain to exist when it is written to through a map.

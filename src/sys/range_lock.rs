@@ -262,52 +262,8 @@ mod tests {
 
     #[cfg(not(everseen_portable))]
     mod forks {
-        use std::time::{Duration, Instant};
-
         use super::*;
-
-        /// A child of this process, which ends with it at the latest.
-        struct Child(libc::pid_t);
-
-        impl Child {
-            /// Forks a child that does `work` and exits with what it returns, or waits to be killed. It may not allocate.
-            fn fork(work: impl FnOnce() -> Option<bool>) -> Self {
-                // SAFETY: the child calls nothing but system calls before it ends.
-                unsafe {
-                    let child = libc::fork();
-                    if child == 0 {
-                        match work() {
-                            Some(outcome) => libc::_exit(i32::from(outcome)),
-                            None => {
-                                libc::pause();
-                                libc::_exit(2);
-                            }
-                        }
-                    }
-                    assert_ne!(child, -1);
-                    Self(child)
-                }
-            }
-
-            fn wait(self) -> i32 {
-                let mut status = 0;
-                // SAFETY: the call writes to a number of this function's own.
-                let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
-                assert_eq!(waited, self.0);
-                std::mem::forget(self);
-                status
-            }
-        }
-
-        impl Drop for Child {
-            fn drop(&mut self) {
-                // SAFETY: a child of this process that was not waited for, so that its number is still its own.
-                unsafe {
-                    libc::kill(self.0, libc::SIGKILL);
-                    libc::waitpid(self.0, std::ptr::null_mut(), 0);
-                }
-            }
-        }
+        use crate::sys::clofork::forked::Child;
 
         #[test]
         fn a_forked_child_keeps_no_lock_of_a_parent_that_ends() {
@@ -321,12 +277,7 @@ mod tests {
             std::mem::forget((held, one));
             // SAFETY: its owner was just forgotten.
             assert_eq!(unsafe { libc::close(number) }, 0);
-            // This process may go on before the child does, and other tests start programs.
-            let limit = Instant::now() + Duration::from_secs(30);
-            while other.try_exclusive(BYTE).unwrap().is_none() {
-                assert!(Instant::now() < limit, "the child keeps the lock");
-                std::thread::yield_now();
-            }
+            Child::wait_until(|| other.try_exclusive(BYTE).unwrap().is_some());
         }
 
         #[test]

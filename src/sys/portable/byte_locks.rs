@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::process_lock;
+use crate::sys::clofork::CloforkFile;
 use crate::sys::range_lock::Kind;
 use crate::sys::{FileId, state_of};
 
 /// A file, opened for its locks.
 #[derive(Debug)]
 pub(in crate::sys) struct Opened {
-    file: File,
+    file: CloforkFile,
     key: Key,
     /// Tells it from all others of this process.
     number: u64,
@@ -30,7 +31,7 @@ type Key = (u64, u64);
 /// A file that this process has.
 struct OwnFile {
     /// The open file that has the system's lock. It may outlive the one whose copy it is.
-    locked: File,
+    locked: CloforkFile,
     /// Which of the opened ones that was.
     number: u64,
     bytes: BTreeMap<u64, BTreeMap<u64, Kind>>,
@@ -46,8 +47,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     files: BTreeMap::new(),
 });
 
-/// Returns the table of this process. A forked child begins with an empty one: what it inherits is its parent's. To close
-/// it releases nothing, because the parent has it open too.
+/// Returns the table of this process. A forked child begins with an empty one: what it inherits is its parent's.
 fn table() -> MutexGuard<'static, Table> {
     let mut table = crate::sys::lock(&TABLE);
     let process = std::process::id();
@@ -59,9 +59,9 @@ fn table() -> MutexGuard<'static, Table> {
 }
 
 impl Opened {
-    pub(in crate::sys) fn open(mut open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
+    pub(in crate::sys) fn open(open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let file = open()?;
+        let file = CloforkFile::open(open)?;
         let FileId { device, inode } = state_of(&file)?.id;
         Ok(Self {
             file,
@@ -71,7 +71,7 @@ impl Opened {
         })
     }
 
-    /// Returns whether this process opened it. A forked child shares the parent's lock of the system, and may not touch it.
+    /// Returns whether this process opened it. What a forked child has of it is another file, or none.
     fn is_own(&self) -> bool {
         self.process == std::process::id()
     }
@@ -120,7 +120,7 @@ pub(in crate::sys) fn set(opened: &Opened, kind: Kind, byte: u64) -> io::Result<
     let own = match table.files.entry(opened.key) {
         Entry::Occupied(own) => own.into_mut(),
         Entry::Vacant(place) => {
-            let locked = opened.file.try_clone()?;
+            let locked = CloforkFile::open(|| opened.file.try_clone())?;
             if !process_lock::try_lock(&locked)? {
                 return Ok(false);
             }
@@ -264,5 +264,21 @@ mod tests {
         assert!(set(&own, Kind::Exclusive, BYTE).unwrap());
         assert!(set(&inherited, Kind::None, BYTE).unwrap());
         assert!(!process_lock::try_lock(&theirs).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_forked_child_keeps_no_lock_of_a_parent_that_ends() {
+        use crate::sys::clofork::forked::Child;
+
+        let (_folder, path) = file();
+        let theirs = File::options().read(true).write(true).open(&path).unwrap();
+        let own = opened(&path);
+        assert!(set(&own, Kind::Exclusive, BYTE).unwrap());
+        let _child = Child::fork(|| None);
+        // As at the end of a killed process: all is closed, and nothing is unlocked.
+        drop(table().files.remove(&own.key));
+        drop(own);
+        Child::wait_until(|| process_lock::try_lock(&theirs).unwrap());
     }
 }

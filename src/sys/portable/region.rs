@@ -30,29 +30,36 @@ struct Shared {
     raw: Arc<MmapRaw>,
     /// While it is open, the system gives no other file its number.
     file: File,
+    handles: u64,
 }
 
-static SHARED: Mutex<BTreeMap<(u64, u64), Shared>> = Mutex::new(BTreeMap::new());
+/// By the device and the number of the file.
+type Regions = BTreeMap<(u64, u64), Shared>;
+
+static SHARED: Mutex<Regions> = Mutex::new(BTreeMap::new());
 
 fn key_of(file: &File) -> io::Result<(u64, u64)> {
     let id = state_of(file)?.id;
     Ok((id.device, id.inode))
 }
 
-/// Forgets the regions whose files have no name, and which no handle has, except one that goes.
-fn forget_unnamed(going: Option<&Arc<MmapRaw>>) {
+/// Forgets the regions whose files have no name, and which no handle has.
+fn forget_unnamed(regions: &mut Regions) {
     let is_named = |file: &File| state_of(file).is_ok_and(|state| state.links > 0);
-    lock(&SHARED).retain(|_, shared| {
-        let is_going = going.is_some_and(|going| Arc::ptr_eq(&shared.raw, going));
-        Arc::strong_count(&shared.raw) > 1 + usize::from(is_going) || is_named(&shared.file)
-    });
+    regions.retain(|_, shared| shared.handles > 0 || is_named(&shared.file));
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.file.is_some() {
-            forget_unnamed(Some(&self.raw));
+        if self.file.is_none() {
+            return;
         }
+        let mut regions = lock(&SHARED);
+        let of_this = |shared: &&mut Shared| Arc::ptr_eq(&shared.raw, &self.raw);
+        if let Some(shared) = regions.values_mut().find(of_this) {
+            shared.handles -= 1;
+        }
+        forget_unnamed(&mut regions);
     }
 }
 
@@ -73,14 +80,16 @@ impl Region {
             let shared = Shared {
                 raw: Arc::clone(&made.raw),
                 file: file.try_clone()?,
+                handles: 1,
             };
             Ok((key_of(&file)?, shared, made))
         });
         let (key, shared, mut made) = made.inspect_err(|_| {
             let _ = folder.remove(path);
         })?;
-        forget_unnamed(None);
-        lock(&SHARED).insert(key, shared);
+        let mut regions = lock(&SHARED);
+        forget_unnamed(&mut regions);
+        regions.insert(key, shared);
         made.file = Some(file);
         Ok(made)
     }
@@ -97,10 +106,10 @@ impl Region {
     pub(crate) fn open(folder: &Folder, path: &Path, write: bool) -> io::Result<Self> {
         let file = folder.open_file(path, write)?;
         let key = key_of(&file)?;
-        match lock(&SHARED).get(&key) {
-            Some(shared) => Ok(Self::of(Arc::clone(&shared.raw), !write, Some(file))),
-            None => Err(io::ErrorKind::InvalidData.into()),
-        }
+        let mut regions = lock(&SHARED);
+        let shared = regions.get_mut(&key).ok_or(io::ErrorKind::InvalidData)?;
+        shared.handles += 1;
+        Ok(Self::of(Arc::clone(&shared.raw), !write, Some(file)))
     }
 
     /// Opens the same for a caller that is going to use all of it.
