@@ -17,7 +17,7 @@ use crate::session::Session;
 const MOST_REQUESTS: usize = 4096;
 /// Bytes that are kept for a connection between requests.
 const KEPT: usize = 64 << 10;
-/// How long a client may leave its answers unread.
+/// How long a client may leave its answers unread before it reads some.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client has to say who it is, where all must.
 const STRANGERS_TIME: Duration = Duration::from_secs(10);
@@ -41,7 +41,8 @@ async fn converse(
     session: &mut Session,
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    let begun = Instant::now();
+    // Since when it has to say who it is.
+    let mut stranger_since = Instant::now();
     let mut input = Input::default();
     let mut out = BytesMut::new();
     while !session.ends {
@@ -56,10 +57,13 @@ async fn converse(
                 return write(stream, &mut out).await;
             }
         };
+        if session.rights.is_some() {
+            stranger_since = Instant::now();
+        }
         if batch.is_empty() {
             let most = match session.rights {
                 Some(_) => None,
-                None => Some(STRANGERS_TIME.saturating_sub(begun.elapsed())),
+                None => Some(STRANGERS_TIME.saturating_sub(stranger_since.elapsed())),
             };
             match input.read(server, stream, most).await? {
                 Read::Some => {}
@@ -165,13 +169,17 @@ async fn settle(answers: &mut Answers) {
 }
 
 async fn write(stream: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) -> io::Result<()> {
-    let written = tokio::time::timeout(WRITE_TIMEOUT, async {
-        stream.write_all(out).await?;
-        stream.flush().await
-    });
-    written
-        .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    out.clear();
-    Ok(())
+    while !out.is_empty() {
+        let written = in_time(stream.write_buf(out)).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    in_time(stream.flush()).await
+}
+
+/// Waits for a part of the answers to be taken.
+async fn in_time<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = tokio::time::timeout(WRITE_TIMEOUT, work).await;
+    done.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -1,13 +1,15 @@
 //! Listening, and the server's end.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
@@ -31,6 +33,11 @@ const BACKLOG: u32 = 4096;
 const SIGXFSZ: i32 = 25;
 /// How long a client has to speak TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A client that is silent for a minute is asked whether it is there.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(60))
+    .with_interval(Duration::from_secs(20));
 
 /// Why the server could not begin, or not end in order.
 #[derive(Debug, Error)]
@@ -134,6 +141,8 @@ async fn run(
                 Ok((stream, _)) => {
                     // An answer waits for nothing.
                     let _ = stream.set_nodelay(true);
+                    // A client whose machine is gone would keep its claims.
+                    let _ = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
                     match tls {
                         Some(tls) => admit_secret(&mut clients, server, tls, stream),
                         None => admit(&mut clients, server, stream),
@@ -196,7 +205,11 @@ async fn accept_unix(listener: Option<&UnixListener>) -> io::Result<tokio::net::
 
 /// Waits until there may be room for a connection again: for an open file, usually.
 async fn pause(error: &io::Error) {
-    eprintln!("everseen-server: accepting a connection: {error}");
+    // Nobody may read it, which is no reason to end.
+    let _ = writeln!(
+        io::stderr(),
+        "everseen-server: accepting a connection: {error}"
+    );
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
@@ -252,18 +265,13 @@ fn admit_secret(
 /// Does what is due each second: removes what has expired, closes what is out of use, and commits if that is asked.
 fn tend(server: &Arc<Server>) {
     let server = Arc::clone(server);
+    if server.is_tended.swap(true, Ordering::AcqRel) {
+        // The second before isn't done.
+        return;
+    }
     tokio::task::spawn_blocking(move || {
-        if server.database.has_expired() {
-            // No command may be under way in what goes.
-            let _order = server.alone();
-            if let Err(refusal) = server.database.remove_expired() {
-                eprintln!(
-                    "everseen-server: removing what has expired: {}",
-                    refusal.text()
-                );
-            }
-        }
-        server.database.close_unused(None);
+        let _tending = Tending(&server);
+        // What comes after it may wait for a command that takes long.
         if server.durability == Durability::Second {
             for store in server.database.open_stores() {
                 if store.is_dirty()
@@ -273,5 +281,25 @@ fn tend(server: &Arc<Server>) {
                 }
             }
         }
+        if server.database.has_expired() {
+            // No command may be under way in what goes. Others come in between.
+            let removed = server.database.remove_expired(|| server.alone());
+            if let Err(refusal) = removed {
+                eprintln!(
+                    "everseen-server: removing what has expired: {}",
+                    refusal.text()
+                );
+            }
+        }
+        server.database.close_unused(None);
     });
+}
+
+/// The work of each second. It ends with this, also by a panic.
+struct Tending<'a>(&'a Server);
+
+impl Drop for Tending<'_> {
+    fn drop(&mut self) {
+        self.0.is_tended.store(false, Ordering::Release);
+    }
 }

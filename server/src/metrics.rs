@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -51,11 +50,16 @@ impl Counts {
 }
 
 /// Answers GET /metrics on an address until the server ends.
-pub async fn serve(listener: TcpListener, server: Arc<Server>) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, server: Arc<Server>) {
     loop {
-        let (stream, _) = tokio::select! {
-            accepted = listener.accept() => accepted?,
-            () = server.ended() => return Ok(()),
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = server.ended() => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Of files that may be open there is none left, perhaps for a while.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
         };
         let server = Arc::clone(&server);
         tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! What all connections share.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use crate::memory::Pool;
 use crate::metrics::Counts;
 use crate::options::{Durability, Options};
 use crate::request::Limits;
+use crate::sys;
 use crate::users::Users;
 
 /// The server: its stores, and what it counts.
@@ -25,6 +26,8 @@ pub struct Server {
     pub counts: Counts,
     pub begun: Instant,
     order: RwLock<()>,
+    /// Whether the work of a second is under way.
+    pub is_tended: AtomicBool,
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
@@ -33,6 +36,28 @@ pub struct Server {
     /// For commands queued for EXEC.
     pub queued: Pool,
     ends: watch::Sender<bool>,
+}
+
+/// Files that a store has open: its own, its logs, its shared memory and its locks.
+const FILES_OF_STORE: u64 = 10;
+/// Files that the server has open besides.
+const OWN_FILES: u64 = 64;
+
+/// Returns how many clients there may be, so that files of stores can be opened beside their connections.
+fn clients_beside(options: &Options) -> usize {
+    let Some(files) = sys::raise_open_files() else {
+        return options.max_clients;
+    };
+    let of_stores = (options.max_open as u64).saturating_mul(FILES_OF_STORE);
+    let left = files.saturating_sub(of_stores + OWN_FILES);
+    let clients = usize::try_from(left).unwrap_or(usize::MAX).max(32);
+    if clients < options.max_clients {
+        eprintln!(
+            "everseen-server: {files} files may be open: {clients} clients are admitted, not {}; raise the limit (ulimit -n)",
+            options.max_clients
+        );
+    }
+    clients.min(options.max_clients)
 }
 
 impl Server {
@@ -51,11 +76,12 @@ impl Server {
                 argument: bytes(options.max_argument),
                 request: bytes(options.max_request),
             },
-            max_clients: options.max_clients,
+            max_clients: clients_beside(options),
             users,
             counts: Counts::default(),
             begun: Instant::now(),
             order: RwLock::default(),
+            is_tended: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tokio::task::block_in_place;
+
 use crate::commands::{Command, Rights};
 use crate::database::{Claimant, Database, Name, Watch};
 use crate::memory::Reserved;
@@ -35,6 +37,9 @@ pub struct Session {
     /// Stores whose claims were given back by a command that failed, until the client is told.
     failed: HashSet<Name>,
 }
+
+/// Handles of its own that a connection keeps, also without open claims: each takes some open files.
+const MOST_CLAIMANTS: usize = 64;
 
 const CLAIMS_LOST: Refusal = Refusal::new(
     "ERR the key was removed or renamed meanwhile, and what was claimed in it is given back",
@@ -147,7 +152,12 @@ impl Session {
     ) -> Result<Option<Arc<Claimant>>, Refusal> {
         if let Some(claimant) = self.claimants.get(name) {
             if !claimant.is_gone() {
-                return Ok(Some(Arc::clone(claimant)));
+                // A handle that a failed write has ended stays so: the next command has another.
+                if claimant.store.uncommitted().is_ok() {
+                    return Ok(Some(Arc::clone(claimant)));
+                }
+                self.claimants.remove(name);
+                return Err(CLAIMS_GIVEN_BACK);
             }
             self.claimants.remove(name);
             // Said once: the client must not take for committed what it claimed there.
@@ -156,11 +166,25 @@ impl Session {
         if self.failed.remove(name) {
             return Err(CLAIMS_GIVEN_BACK);
         }
+        if self.claimants.len() >= MOST_CLAIMANTS {
+            self.close_idle();
+        }
         let claimant = database.claimant(name, self.writer())?;
         if let Some(claimant) = &claimant {
             self.claimants.insert(name.clone(), Arc::clone(claimant));
         }
         Ok(claimant)
+    }
+
+    /// Closes the handles without open claims.
+    fn close_idle(&mut self) {
+        let is_idle = |claimant: &Arc<Claimant>| {
+            let uncommitted = claimant.store.uncommitted();
+            uncommitted.is_ok_and(|uncommitted| uncommitted.keys == 0)
+        };
+        let idle = self.claimants.extract_if(|_, claimant| is_idle(claimant));
+        let idle: Vec<_> = idle.collect();
+        block_in_place(|| drop(idle));
     }
 
     /// Gives up the handle of one store, whose claims are lost.
@@ -174,6 +198,16 @@ impl Session {
         self.drop_claimant(name);
         if had_claims {
             self.failed.insert(name.clone());
+        }
+    }
+
+    /// Gives up all handles. Of a store that had claims of this one, the client is told so.
+    pub fn give_all_back(&mut self) {
+        for (name, claimant) in self.claimants.drain() {
+            let uncommitted = claimant.store.uncommitted();
+            if uncommitted.is_ok_and(|uncommitted| uncommitted.keys > 0) {
+                self.failed.insert(name);
+            }
         }
     }
 

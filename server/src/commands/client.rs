@@ -36,7 +36,10 @@ pub fn quit(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
 pub fn reset(context: &mut Context<'_>, _: Request<'_>) -> Outcome {
     context.session.take_claimants();
     let rights = context.server.users.of_strangers();
+    // It is no way around the delay.
+    let denials = context.session.denials;
     *context.session = Session::new(context.session.id, rights);
+    context.session.denials = denials;
     Ok(Reply::simple("RESET"))
 }
 
@@ -175,6 +178,8 @@ pub fn client(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
             session.answers = match request.arg(2).to_ascii_uppercase().as_slice() {
                 b"ON" => Answering::All,
                 b"OFF" => Answering::None,
+                // Where nothing is answered, nothing is skipped.
+                b"SKIP" if session.answers == Answering::None => Answering::None,
                 b"SKIP" => Answering::AfterNext,
                 _ => return Err(SYNTAX),
             };
@@ -220,9 +225,12 @@ fn tracking(word: &[u8], request: Request<'_>) -> Outcome {
 }
 
 fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Refusal> {
-    context.session.name = client_name(name)?;
-    // What it claimed under the other name is given back: a handle commits under one.
-    context.session.take_claimants();
+    let name = client_name(name)?;
+    if name != context.session.name {
+        context.session.name = name;
+        // What it claimed under the other name is given back: a handle commits under one.
+        context.session.give_all_back();
+    }
     Ok(())
 }
 

@@ -29,9 +29,9 @@ fn key_of(item: &[u8], number: u64) -> Vec<u8> {
 }
 
 /// Returns how many of an item there are.
-fn count(store: &OpenStore, item: &[u8]) -> everseen::Result<u64> {
+fn count(store: &OpenStore, item: &[u8]) -> Result<u64, Refusal> {
     if let Design::Foreign { counts: true } = store.design {
-        return store.store.count_estimate(item);
+        return Ok(store.store.count_estimate(item)?);
     }
     let has = |number| store.store.contains(&key_of(item, number)[..]);
     if !has(0)? {
@@ -40,6 +40,12 @@ fn count(store: &OpenStore, item: &[u8]) -> everseen::Result<u64> {
     // They come and go at the end: the numbers that are there have no gap.
     let mut most = 1;
     while has(most)? {
+        // A client may add the numbers by themselves.
+        if most > Design::MOST_ITEMS {
+            return Err(Refusal::new(
+                "ERR the item has more numbers than there may be items",
+            ));
+        }
         most *= 2;
     }
     let (mut there, mut absent) = (most / 2, most);
@@ -53,9 +59,10 @@ fn count(store: &OpenStore, item: &[u8]) -> everseen::Result<u64> {
     Ok(there + 1)
 }
 
-fn add_one(store: &OpenStore, item: &[u8]) -> everseen::Result<()> {
+fn add_one(store: &OpenStore, item: &[u8]) -> Result<(), Refusal> {
     if let Design::Foreign { counts: true } = store.design {
-        return store.store.insert(item).map(drop);
+        store.store.insert(item)?;
+        return Ok(());
     }
     // Somebody else may take the number meanwhile.
     loop {
@@ -67,9 +74,9 @@ fn add_one(store: &OpenStore, item: &[u8]) -> everseen::Result<()> {
 }
 
 /// Returns whether there was one.
-fn remove_one(store: &OpenStore, item: &[u8]) -> everseen::Result<bool> {
+fn remove_one(store: &OpenStore, item: &[u8]) -> Result<bool, Refusal> {
     if let Design::Foreign { counts: true } = store.design {
-        return store.store.remove(item);
+        return Ok(store.store.remove(item)?);
     }
     loop {
         match count(store, item)? {
@@ -322,7 +329,13 @@ pub fn count_of(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     let name = name_of(request.arg(1))?;
     match with_items(context, &name, check)? {
         None => Ok(Reply::Integer(0)),
-        Some(store) => Ok(Reply::count(count(&store, request.arg(2))?)),
+        Some(store) => {
+            let count = count(&store, request.arg(2))?;
+            if count > 0 {
+                context.relies_on(&store);
+            }
+            Ok(Reply::count(count))
+        }
     }
 }
 

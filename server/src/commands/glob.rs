@@ -5,8 +5,11 @@ pub fn glob_matches(pattern: &[u8], name: &[u8]) -> bool {
     // Where the last star stands, and how much it takes: so no pattern takes longer than its length times the name's.
     let (mut at, mut place) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
+    // Behind it are stars alone, which fit nothing, too.
+    let end = pattern.iter().rposition(|&byte| byte != b'*');
+    let end = end.map_or(0, |last| last + 1);
     loop {
-        if place == name.len() && pattern[at..].iter().all(|&byte| byte == b'*') {
+        if place == name.len() && at >= end {
             return true;
         }
         let step = match pattern.get(at) {
@@ -104,5 +107,8 @@ mod tests {
     fn a_hostile_pattern_takes_no_time() {
         let pattern = "*a".repeat(200) + "b";
         assert!(!glob_matches(pattern.as_bytes(), &[b'a'; 10_000]));
+        let stars = [b"k", &[b'*'; 1 << 20][..], b"a"].concat();
+        assert!(!glob_matches(&stars, b"k"));
+        assert!(glob_matches(&stars, b"ka"));
     }
 }

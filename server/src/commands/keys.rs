@@ -151,7 +151,7 @@ pub fn flush(context: &mut Context<'_>, request: Request<'_>) -> Outcome {
     if request.len() > 2 || request.len() == 2 && !is_known {
         return Err(SYNTAX);
     }
-    context.server.database.remove_expired()?;
+    context.server.database.remove_expired(|| ())?;
     for name in context.server.database.names()? {
         context.session.drop_claimant(&name);
         context.server.database.remove(&name)?;

@@ -16,6 +16,8 @@ use crate::session::{Answering, Session};
 /// batch away costs more than to run a small one.
 const FEW: usize = 2048;
 
+/// Stores that a batch has to commit before its answers are sent: they stay open until then.
+const MOST_UNSETTLED: usize = 64;
 /// Bytes of answers after which they are sent before more commands are run.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -44,7 +46,13 @@ fn run_from(
     let mut answers = Answers::default();
     let mut number = first;
     let mut bytes = 0;
-    while number < batch.len() && !session.ends && bytes < MOST_BYTES {
+    // Each wrong password delays the answers, and the requests behind it.
+    while number < batch.len()
+        && !session.ends
+        && session.denials == 0
+        && bytes < MOST_BYTES
+        && answers.unsettled.len() < MOST_UNSETTLED
+    {
         let many = run_of_one_command(session, batch, number);
         let replies = answers.replies.len();
         let mut context = Context {
@@ -153,7 +161,8 @@ impl Context<'_> {
     ) -> T {
         let server = self.server;
         if !is_alone(command.name) {
-            let _order = server.beside_others();
+            // Who waits to be alone keeps all others waiting: not for a copy of a whole store.
+            let _order = (!takes_long(command.name)).then(|| server.beside_others());
             let done = run(self);
             if !is_gone(&done) {
                 return done;
@@ -224,6 +233,11 @@ impl Context<'_> {
         assert_eq!(replies.len(), many, "one answer for each command");
         replies
     }
+}
+
+/// Returns whether a command reads all of a store, and needs no order: a store that is closed under it is an answer.
+fn takes_long(name: &str) -> bool {
+    matches!(name, "bf.scandump" | "cf.scandump")
 }
 
 /// Returns whether no other command may be under way: a store goes, or its file gets another name.

@@ -9,7 +9,7 @@ use crate::session::Transaction;
 pub fn runs_at_once(name: &str) -> bool {
     matches!(
         name,
-        "multi" | "exec" | "discard" | "watch" | "unwatch" | "quit" | "reset"
+        "multi" | "exec" | "discard" | "watch" | "quit" | "reset"
     )
 }
 

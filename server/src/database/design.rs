@@ -149,7 +149,7 @@ fn parse(text: &str) -> Option<Design> {
     let design = match words.next()? {
         "bloom" => Design::Bloom(BloomDesign {
             error: value(words.next(), "error")?,
-            capacity: value(words.next(), "capacity")?,
+            capacity: value(words.next(), "capacity").filter(|&capacity| capacity > 0)?,
             expansion: Some(value(words.next(), "expansion")?).filter(|&expansion| expansion > 0),
         }),
         "cuckoo" => Design::Cuckoo(CuckooDesign {

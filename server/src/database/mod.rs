@@ -190,11 +190,15 @@ impl Database {
             return Ok(None);
         }
         self.expiries.forget(&self.folder, name)?;
+        let mut is_made = false;
         let created = self.opened(name, |path| {
+            is_made = true;
             options.open_options(self.open_options()).create(path)
         });
         match created {
             Err(Error::AlreadyExists { .. }) => Ok(None),
+            // Another client has made it since.
+            Ok(_) if !is_made => Ok(None),
             other => Ok(Some(other?)),
         }
     }
@@ -234,7 +238,7 @@ impl Database {
         let now = self.begun.elapsed();
         let mut unused = Vec::new();
         {
-            let mut entries = self.entries();
+            let entries = self.entries();
             let mut open: Vec<_> = entries
                 .iter()
                 // A thread that has an entry may be about to open it.
@@ -245,18 +249,20 @@ impl Database {
             let too_many = most.map_or(0, |most| entries.len().saturating_sub(most));
             for (place, (since, name)) in open.into_iter().enumerate() {
                 if place < too_many || now.saturating_sub(since) > self.opening.idle {
-                    unused.extend(entries.remove(&name));
+                    unused.extend(entries.get(&name).cloned());
                 }
             }
-            // What was looked for and not there leaves nothing behind.
-            entries.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.is_open());
         }
+        // Their entries stay until they are closed: who removes such a store has to wait for that.
         for entry in unused {
             // Nothing acknowledged is lost: the next to open it goes on from its log.
             if let Err(error) = entry.close() {
                 eprintln!("everseen-server: closing a store: {error}");
             }
         }
+        // What was looked for and not there leaves nothing behind.
+        let is_used = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1 || entry.is_open();
+        self.entries().retain(|_, entry| is_used(entry));
     }
 
     /// Removes the store of a name, and returns whether there was one. What clients claim in it is lost to them.
@@ -352,9 +358,10 @@ impl Database {
     }
 
     /// Removes all whose time has come.
-    pub fn remove_expired(&self) -> Result<u64, Refusal> {
+    pub fn remove_expired<G>(&self, alone: impl Fn() -> G) -> Result<u64, Refusal> {
         let mut removed = 0;
         for name in self.expiries.due() {
+            let _order = alone();
             removed += u64::from(self.remove_if_due(&name)?);
         }
         Ok(removed)

@@ -21,8 +21,17 @@ fn note_of(store: &Path) -> PathBuf {
 
 /// What a store's files add to its name (FORMAT.md, "Files"); a number follows a dot. Logs that a repair has set aside and
 /// copies that somebody made have other names, and may be all that is left of their items.
-const SIDE_ENDINGS: [&[u8]; 8] = [
-    b"log.", b"shm", b"shm.", b"new", b"part", b"gate", b"lock", b"handle.",
+const SIDE_ENDINGS: [&[u8]; 10] = [
+    b"log.",
+    b"shm",
+    b"shm.",
+    b"shm.spare",
+    b"shm.making",
+    b"new",
+    b"part",
+    b"gate",
+    b"lock",
+    b"handle.",
 ];
 
 /// Tells a file from all others, and from one that has got its number since.

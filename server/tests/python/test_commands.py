@@ -147,9 +147,42 @@ def test_what_clients_watch(server):
         assert ask(wire, "EXEC") == []
 
 
+def test_unwatch_is_queued_like_others(server):
+    with server.wire() as wire, server.wire() as other:
+        assert ask(wire, "WATCH", "k") == "OK"
+        assert ask(other, "BF.ADD", "k", "a") == 1
+        assert ask(wire, "MULTI") == "OK"
+        assert ask(wire, "UNWATCH") == "QUEUED"
+        assert ask(wire, "EXEC") is None
+
+
+def test_another_name_gives_claims_back_and_says_so(server):
+    with server.wire() as wire:
+        assert ask(wire, "EV.CLAIM", "k", "a") == ["new"]
+        assert ask(wire, "CLIENT", "SETNAME", "w") == "OK"
+        refused = ask(wire, "EV.COMMIT", "k")
+        assert isinstance(refused, Refusal) and "given back" in refused
+        assert ask(wire, "EV.CLAIM", "k", "a") == ["new"]
+        # The same name again is none.
+        assert ask(wire, "CLIENT", "SETNAME", "w") == "OK"
+        assert isinstance(ask(wire, "EV.COMMIT", "k"), int)
+        assert ask(wire, "EV.CLAIM", "k", "a") == ["seen"]
+
+
+def test_an_item_has_no_more_numbers_than_there_may_be_items(server):
+    """Whoever knows what the numbers look like can add them: that must not keep the server busy."""
+    numbers = [b"x\0everseen item number \0" + (1 << power).to_bytes(8, "little") for power in range(64)]
+    with server.wire() as wire:
+        assert ask(wire, "CF.INSERT", "k", "ITEMS", "x", *numbers) == [1] * 65
+        for command in (["CF.COUNT", "k", "x"], ["CF.ADD", "k", "x"], ["CF.DEL", "k", "x"]):
+            refused = ask(wire, *command)
+            assert isinstance(refused, Refusal) and "numbers" in refused, command
+        assert ask(wire, "CF.COUNT", "k", "y") == 0
+
+
 def test_answers_that_nobody_wants(server):
     with server.wire() as wire:
-        wire.send(packed("CLIENT", "REPLY", "OFF") + packed("BF.ADD", "k", "a") * 3 + packed("PING"))
+        wire.send(packed("CLIENT", "REPLY", "OFF") + packed("CLIENT", "REPLY", "SKIP") + packed("BF.ADD", "k", "a") * 3 + packed("PING"))
         wire.send(packed("CLIENT", "REPLY", "ON"))
         assert parsed(wire.answer()) == "OK"
         wire.send(packed("CLIENT", "REPLY", "SKIP") + packed("BF.ADD", "k", "b") + packed("BF.ADD", "k", "b"))
