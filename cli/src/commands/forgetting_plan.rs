@@ -119,7 +119,7 @@ impl ForgettingPlan {
     fn steady(&self) -> JsonFill {
         let step = self.after / self.steps;
         let seen = self.keys_in(self.after + step);
-        let stored = seen + seen / 8;
+        let stored = seen.saturating_add(seen / 8);
         JsonFill {
             fpr: self.outlook.with(seen).fpr,
             ..self.outlook.with(stored)

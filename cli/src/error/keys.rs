@@ -49,6 +49,11 @@ pub enum KeyError {
     },
 
     #[error(
+        "{name}: its header is longer than {limit}, and without it no column is known; raise --max-line"
+    )]
+    LongHeader { name: String, limit: String },
+
+    #[error(
         "{name}: its header is not that of the files before it, so one header can't stand for all; give this file a run of its own: {header}"
     )]
     OtherHeader { name: String, header: String },

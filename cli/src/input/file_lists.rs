@@ -14,11 +14,7 @@ impl Items {
             return Ok(());
         };
         let is_stdin = list == Path::new("-");
-        if is_stdin && self.files.iter().any(|file| file == Path::new("-")) {
-            return Err(CliError::Usage(
-                "--files-from -: standard input is the list, so it can't be read as well; leave out one -",
-            ));
-        }
+        self.expect_no_stdin(is_stdin)?;
         let names = match is_stdin {
             true => {
                 let mut names = Vec::new();
@@ -32,10 +28,22 @@ impl Items {
         })?;
         let before = self.files.len();
         self.files.extend(paths(&names));
+        self.expect_no_stdin(is_stdin)?;
         match self.files.len() == before {
             true => Err(CliError::EmptyList {
                 name: list.display().to_string(),
             }),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to read standard input where it is the list: nothing of it would be left.
+    fn expect_no_stdin(&self, is_list: bool) -> Result<(), CliError> {
+        match is_list && self.files.iter().any(|file| file == Path::new("-")) {
+            true => Err(CliError::Usage(
+                "--files-from -: standard input is the list, so it can't be read as well; leave out one - (a file of that \
+                 name is ./-)",
+            )),
             false => Ok(()),
         }
     }

@@ -41,6 +41,11 @@ impl Headers {
         self.is_due = self.has_some;
     }
 
+    /// Returns whether the next item may be a header.
+    pub fn is_due(&self) -> bool {
+        self.is_due
+    }
+
     /// Takes an item of the input `name` that is a header, and tells the extractor where columns are. Returns `None` if it
     /// is a record, and the header with its line end if it is the first one.
     pub fn take(

@@ -56,8 +56,9 @@ pub struct Keying {
     /// Absent where items are their own keys.
     by_rule: Option<ByRule>,
     foreign: ForeignText,
-    /// The longest item, until one was skipped that is longer.
-    longest: Option<u64>,
+    longest: u64,
+    /// Whether an item was skipped that is longer.
+    has_skipped: bool,
 }
 
 /// Computes keys by a rule.
@@ -77,7 +78,7 @@ struct Told {
     keyless: u64,
     /// How many more may be reported because they are not URLs.
     strays: u64,
-    /// Whether an item with a tab inside its URL was reported.
+    /// Whether an item with a tab inside its URL was reported, or none is to be.
     tab: bool,
 }
 
@@ -96,7 +97,8 @@ impl Keying {
             told: Told {
                 keyless: TOLD,
                 strays: TOLD,
-                tab: false,
+                // In a record, tabs are mostly outside of its URL.
+                tab: rule.part != Part::Whole,
             },
             headers: Headers::of(&rule.part, separator),
         });
@@ -104,7 +106,8 @@ impl Keying {
             hasher,
             by_rule,
             foreign: ForeignText::of(rule, separator),
-            longest: Some(longest),
+            longest,
+            has_skipped: false,
         }
     }
 
@@ -124,6 +127,7 @@ impl Keying {
         (name, before): (&str, u64),
         strays: &mut Strays,
     ) -> Result<(), CliError> {
+        self.expect_header(block, (name, before))?;
         self.note_long(block, strays);
         let foreign = &mut self.foreign;
         let Some(by_rule) = &mut self.by_rule else {
@@ -147,15 +151,34 @@ impl Keying {
         result
     }
 
+    /// Refuses an input whose header was skipped: the record behind it would be taken for the header.
+    fn expect_header(
+        &self,
+        block: &mut Block,
+        (name, before): (&str, u64),
+    ) -> Result<(), CliError> {
+        let is_due = self
+            .by_rule
+            .as_ref()
+            .is_some_and(|rule| rule.headers.is_due());
+        let skipped = block.first_gap().map(|(_, first)| first.line);
+        if !is_due || skipped != Some(before + 1) {
+            return Ok(());
+        }
+        block.key_by(|_, _| Keyed::End);
+        let (name, limit) = (name.to_owned(), human::bytes(self.longest));
+        Err(KeyError::LongHeader { name, limit }.into())
+    }
+
     /// Notes the items of a block that were skipped because they are too long.
     fn note_long(&mut self, block: &Block, strays: &mut Strays) {
         let Some((count, first)) = block.first_gap() else {
             return;
         };
         strays.long += count;
-        if let Some(longest) = self.longest.take() {
+        if !std::mem::replace(&mut self.has_skipped, true) {
             let Place { input, line } = &first;
-            let (input, limit) = (input.display(), human::bytes(longest));
+            let (input, limit) = (input.display(), human::bytes(self.longest));
             let notice = format!("{input}:{line}: longer than {limit}; skipped");
             strays.notices.push(notice);
         }

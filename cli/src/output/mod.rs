@@ -188,8 +188,9 @@ impl Output {
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
         if let Some(sink) = self.sink.as_ref().filter(|_| self.unsynced) {
+            sink.sync()?;
             self.unsynced = false;
-            return sink.sync();
+            return Ok(());
         }
         let synced = match (&self.to, self.pipe) {
             (Some(to), _) if self.regular.is_some() && self.unsynced => {

@@ -28,27 +28,30 @@ impl<J: Job> Run<'_, J> {
         });
     }
 
-    /// Returns what comes next, after what comes within some time.
-    pub fn arrival(&mut self, feed: &mut Ahead) -> Result<Arrival, CliError> {
-        let ready = feed.poll()?;
-        if !matches!(ready, Next::Wait) {
-            return Ok(Arrival {
-                next: ready,
+    /// Returns what comes next, after what comes within some time, or why the input can't be read.
+    ///
+    /// # Errors
+    /// Those of a commit. A commit that failed may not be made again: its output may be lost.
+    pub fn arrival(&mut self, feed: &mut Ahead) -> Result<Result<Arrival, CliError>, CliError> {
+        let ready = feed.poll();
+        if !matches!(ready, Ok(Next::Wait)) {
+            return Ok(ready.map(|next| Arrival {
+                next,
                 is_backlog: true,
                 is_pause: false,
-            });
+            }));
         }
         self.commit_if_due()?;
         let pause = match self.job.sieve() {
             Some(keys) => self.window.pause(keys, Instant::now())?,
             None => None,
         };
-        let next = feed.wait(pause.unwrap_or(PAUSE))?;
-        Ok(Arrival {
+        let next = feed.wait(pause.unwrap_or(PAUSE));
+        Ok(next.map(|next| Arrival {
             is_pause: pause.is_some() && matches!(next, Next::Wait),
             next,
             is_backlog: false,
-        })
+        }))
     }
 
     /// Judges a block, or lets it wait for others.

@@ -135,7 +135,7 @@ impl<J: Job> Run<'_, J> {
             if let Some(status) = signals.ending() {
                 return Ok(Ending::Stopped(status));
             }
-            let arrival = match self.arrival(feed) {
+            let arrival = match self.arrival(feed)? {
                 Ok(arrival) => arrival,
                 // The items before the failure are judged first.
                 Err(error) => {

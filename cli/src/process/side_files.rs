@@ -9,8 +9,17 @@ use crate::input::Items;
 use crate::process::handle::{is_same_file, links};
 
 /// The suffixes that a store's files add to its name; a number follows a dot.
-const SIDE_ENDINGS: [&str; 8] = [
-    "-log.", "-shm", "-shm.", "-new", "-part", "-gate", "-lock", "-handle.",
+const SIDE_ENDINGS: [&str; 10] = [
+    "-log.",
+    "-shm",
+    "-shm.",
+    "-shm.spare",
+    "-shm.making",
+    "-new",
+    "-part",
+    "-gate",
+    "-lock",
+    "-handle.",
 ];
 
 /// A file, given by its name and its folder, both without links. It may have other names.

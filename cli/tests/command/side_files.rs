@@ -12,10 +12,12 @@ use std::os::unix::fs::symlink;
 
 use crate::support::Lab;
 
-const ENDINGS: [&str; 8] = [
+const ENDINGS: [&str; 10] = [
     "-log.3",
     "-shm",
     "-shm.0",
+    "-shm.spare",
+    "-shm.making",
     "-new",
     "-part",
     "-gate",

@@ -133,6 +133,16 @@ fn tabs_inside_urls_are_told_once() {
     }
     let quiet = lab.run_on(&["dedup", "-q", "--url", "one"], input);
     assert_eq!((quiet.err.as_str(), quiet.code), ("", Some(0)));
+    // Between the columns of a record, tabs are in no URL.
+    for key in [
+        &["--key-field", "2"][..],
+        &["--csv-key", "2", "--tsv", "--no-header"],
+    ] {
+        let store = key[0].trim_start_matches('-');
+        let args = [&["dedup", "--url"], key, &[store]].concat();
+        let ran = lab.run_on(&args, b"1\thttps://h.org/1\tx\n");
+        assert_eq!(ran.err, "");
+    }
     // Columns that are no URLs are lines like others.
     let ran = lab.run_on(&["dedup", "--no-url", "three"], input);
     assert_eq!(ran.err, "");

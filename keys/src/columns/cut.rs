@@ -17,23 +17,40 @@ pub struct CsvCutter {
     delimiter: u8,
     /// Whether the parser is in the middle of a field.
     is_open: bool,
+    /// How much of a byte-order mark came so far, at the start of a text; `None` behind it.
+    mark: Option<usize>,
     text: Box<[u8; SCRATCH]>,
 }
 
+const MARK: &[u8; 3] = b"\xEF\xBB\xBF";
+
 impl CsvCutter {
-    /// Returns a cutter at the start of a record.
+    /// Returns a cutter at the start of a text, where a byte-order mark is skipped.
     pub fn new(delimiter: u8) -> Self {
         CsvCutter {
-            parser: parser(delimiter),
+            mark: Some(0),
+            ..Self::inside(delimiter)
+        }
+    }
+
+    /// Returns a cutter at the start of a record inside a text.
+    pub fn inside(delimiter: u8) -> Self {
+        let mut text = Box::new([0; SCRATCH]);
+        let mut parser = parser(delimiter);
+        // The parser skips a mark in the first bytes that it gets, which may lie anywhere. These are skipped too.
+        let _ = parser.read_field(b"\n", &mut text[..]);
+        CsvCutter {
+            parser,
             delimiter,
             is_open: false,
-            text: Box::new([0; SCRATCH]),
+            mark: None,
+            text,
         }
     }
 
     /// Calls `end` with the place of each line feed in the next bytes that ends a record.
     pub fn cut(&mut self, bytes: &[u8], mut end: impl FnMut(usize)) {
-        let mut at = 0;
+        let mut at = self.skip_mark(bytes);
         while at < bytes.len() {
             if self.is_open {
                 let (read, ends_record) = self.parse(&bytes[at..]);
@@ -68,6 +85,21 @@ impl CsvCutter {
                 }
             }
         }
+    }
+
+    /// Returns how many of the next bytes belong to a byte-order mark.
+    fn skip_mark(&mut self, bytes: &[u8]) -> usize {
+        let Some(seen) = self.mark else {
+            return 0;
+        };
+        let left = &MARK[seen..];
+        let some = left.len().min(bytes.len());
+        if bytes[..some] != left[..some] {
+            self.mark = None;
+            return 0;
+        }
+        self.mark = (some < left.len()).then_some(seen + some);
+        some
     }
 
     /// Returns whether the bytes so far end within quotes, where no line feed ends a record. Nothing can be cut afterwards.

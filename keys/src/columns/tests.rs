@@ -203,6 +203,30 @@ fn a_quote_that_is_open_at_the_end_is_noticed() {
 }
 
 #[test]
+fn a_byte_order_mark_is_one_at_the_start_alone() {
+    let marked = b"\xEF\xBB\xBF\"a\nb\",c\n";
+    let cut = |mut cutter: CsvCutter, step: usize| {
+        let mut ends = Vec::new();
+        for at in (0..marked.len()).step_by(step) {
+            let piece = &marked[at..marked.len().min(at + step)];
+            cutter.cut(piece, |end| ends.push(at + end));
+        }
+        ends
+    };
+    for step in 1..=marked.len() {
+        assert_eq!(cut(CsvCutter::new(b','), step), [10], "{step}");
+        // Anywhere else it belongs to a field, in which quotes mean nothing.
+        assert_eq!(cut(CsvCutter::inside(b','), step), [5, 10], "{step}");
+    }
+    // Whatever came before.
+    let mut cutter = CsvCutter::new(b',');
+    cutter.cut(b"x,y\n", |_| {});
+    let mut ends = Vec::new();
+    cutter.cut(marked, |end| ends.push(end));
+    assert_eq!(ends, [5, 10]);
+}
+
+#[test]
 fn another_header_moves_the_columns() {
     let mut csv = csv(&["url"], b',');
     csv.set_header(b"id,url").expect("it is there");

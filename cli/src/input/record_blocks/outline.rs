@@ -48,7 +48,12 @@ impl Block {
         let mut ends = Vec::new();
         match (outline.csv_delimiter, storage.last()) {
             (Some(delimiter), _) => {
-                CsvCutter::new(delimiter).cut(&storage, |end| ends.push(end));
+                // As when the block was read: at the start of an input, or behind other records.
+                let mut cutter = match outline.origin.1 {
+                    0 => CsvCutter::new(delimiter),
+                    _ => CsvCutter::inside(delimiter),
+                };
+                cutter.cut(&storage, |end| ends.push(end));
             }
             (None, Some(separator)) => ends.extend(memchr_iter(*separator, &storage)),
             (None, None) => {}

@@ -116,6 +116,8 @@ fn a_list_names_the_files() {
     run(&lab, "dedup new - --files-from -").expect_error(
         "--files-from -: standard input is the list, so it can't be read as well; leave out one -",
     );
+    lab.run_on(&["dedup", "new", "--files-from", "-"], b"a\n-\n")
+        .expect_error("standard input is the list");
     lab.write("own", b"seen\n");
     run(&lab, "dedup seen --files-from own").expect_error("seen: is the store itself");
     assert!(!lab.path("new").exists());
