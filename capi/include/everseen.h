@@ -321,8 +321,8 @@ everseen_error_t everseen_options_set_grows_to(everseen_options_t *options, uint
 // Of a new store: the highest share of absent keys that it may call seen, above 0 and below 1; 1e-6 by default.
 everseen_error_t everseen_options_set_fpr(everseen_options_t *options, double rate);
 
-// Of a new store: its kind, `EVERSEEN_KIND_…`. By default `EVERSEEN_KIND_BLOOM` with a capacity, else
-// `EVERSEEN_KIND_FINGERPRINT`.
+// Of a new store: its kind, `EVERSEEN_KIND_…`. By default `EVERSEEN_KIND_BLOOM` with a capacity and no time after
+// which it forgets, else `EVERSEEN_KIND_FINGERPRINT`.
 everseen_error_t everseen_options_set_kind(everseen_options_t *options, int32_t kind);
 
 // Of a new store: whether only a commit makes inserts and removes count. What a handle has not committed is dropped

@@ -1,7 +1,7 @@
 //! How a store is opened, and what a new one is like.
 
 use std::ffi::c_char;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use everseen::{CreateOptions, ForgetBy, Kind, OnDamage, OpenOptions};
 
@@ -120,8 +120,8 @@ pub extern "C" fn everseen_options_set_fpr(options: Object<Options>, rate: f64) 
     set_create(options, |create| create.fpr(rate))
 }
 
-/// Of a new store: its kind, `EVERSEEN_KIND_…`. By default `EVERSEEN_KIND_BLOOM` with a capacity, else
-/// `EVERSEEN_KIND_FINGERPRINT`.
+/// Of a new store: its kind, `EVERSEEN_KIND_…`. By default `EVERSEEN_KIND_BLOOM` with a capacity and no time after
+/// which it forgets, else `EVERSEEN_KIND_FINGERPRINT`.
 #[unsafe(no_mangle)]
 pub extern "C" fn everseen_options_set_kind(options: Object<Options>, kind: i32) -> Code {
     let kinds = [
@@ -244,8 +244,21 @@ pub extern "C" fn everseen_options_set_follow(options: Object<Options>, yes: boo
 /// still until `everseen_advance_to`. By default it follows the system's clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn everseen_options_set_clock(options: Object<Options>, milliseconds: u64) -> Code {
-    set_open(options, |open| {
-        open.clock(UNIX_EPOCH + Duration::from_millis(milliseconds))
+    set(options, |options| {
+        let time = time_at(milliseconds)?;
+        options.open = std::mem::take(&mut options.open).clock(time);
+        Ok(())
+    })
+}
+
+/// Returns a time that was given in milliseconds since 1970. Windows has none beyond the year 30,828.
+pub(crate) fn time_at(milliseconds: u64) -> Result<SystemTime, Failure> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
+    time.ok_or_else(|| {
+        Failure::new(
+            EVERSEEN_ERROR_INVALID_ARGUMENT,
+            format!("this system has no time {milliseconds} milliseconds after 1970"),
+        )
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::ControlFlow;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use everseen::{ForgetBy, Kind};
 
@@ -12,7 +12,7 @@ use crate::handle::{Handle, on};
 use crate::open::path_of;
 use crate::options::{
     EVERSEEN_FORGET_BY_FIRST, EVERSEEN_FORGET_BY_LAST, EVERSEEN_KIND_BLOOM, EVERSEEN_KIND_COUNTING,
-    EVERSEEN_KIND_FINGERPRINT, EVERSEEN_KIND_SCALABLE,
+    EVERSEEN_KIND_FINGERPRINT, EVERSEEN_KIND_SCALABLE, time_at,
 };
 
 /// What a store knows about itself. Later versions add fields at the end.
@@ -90,7 +90,9 @@ impl From<everseen::Stats> for Stats {
             buffer_bytes: stats.buffer_bytes,
             generation: stats.generation,
             created: stats.created,
-            forget_after: forgetting.map_or(0, |has| milliseconds(UNIX_EPOCH + has.window)),
+            forget_after: forgetting.map_or(0, |has| {
+                u64::try_from(has.window.as_millis()).unwrap_or(u64::MAX)
+            }),
             now: forgetting.map_or(0, |has| milliseconds(has.now)),
             forget_steps: forgetting.map_or(0, |has| has.steps),
             forget_by: forgetting.map_or(0, |has| match has.by {
@@ -154,7 +156,7 @@ pub extern "C" fn everseen_snapshot(
 #[unsafe(no_mangle)]
 pub extern "C" fn everseen_advance_to(store: Object<Handle>, milliseconds: u64) -> Code {
     on(&store, |store| {
-        let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
+        let time = time_at(milliseconds)?;
         Ok(store.advance_to(time)?)
     })
 }
