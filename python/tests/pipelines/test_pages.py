@@ -81,19 +81,7 @@ def test_datatrove(folder, monkeypatch):
     assert SeenSet("seen-text").keys == 4
 
 
-def test_parquet_across_days(pages):
-    names = {}
-    run("recipes.md", "Parquet files across days", names)
-    assert fresh(DAYS[0]) == ["a", "b"] and fresh(DAYS[1]) == ["c"]
-    # Again, as after a kill.
-    run("recipes.md", "Parquet files across days", names)
-    assert fresh(DAYS[0]) == ["a", "b"] and fresh(DAYS[1]) == ["c"]
-
-
-@pytest.mark.parametrize(
-    ("page", "heading"), [("pipelines.md", "Crawlee"), ("recipes.md", "A crawl that survives kill -9")]
-)
-def test_crawlee(folder, monkeypatch, page, heading):
+def test_crawlee(folder, monkeypatch):
     pytest.importorskip("crawlee", reason="crawlee is not installed")
     import crawl_site
     from crawlee import service_locator
@@ -103,7 +91,7 @@ def test_crawlee(folder, monkeypatch, page, heading):
     service_locator.storage_instance_manager.clear_cache()
     site, names = crawl_site.Site(40), {}
     try:
-        run(page, heading, names)
+        run("pipelines.md", "Crawlee", names)
         asyncio.run(names["crawl"](f"http://127.0.0.1:{site.port}/0"))
     finally:
         site.close()

@@ -119,7 +119,6 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/records.md") >= 4);
     assert!(run_scripts("docs/guide/forgetting.md") >= 1);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
-    assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);
     assert!(run_scripts("docs/guide/kinds.md") >= 6);
     assert!(run_scripts("docs/guide/processes.md") >= 2);
