@@ -56,7 +56,8 @@ pub(crate) struct Demand {
     pub(crate) current: u64,
     /// The uncommitted keys that the next buffer begins with.
     pub(crate) carried: u64,
-    /// Whether the caller had to wait for a checkpoint, so that the time that a larger buffer takes is well spent.
+    /// Whether the caller had to wait for a checkpoint, or has more keys than the buffer takes, so that the time that a larger
+    /// one takes is well spent.
     pub(crate) waits: bool,
 }
 

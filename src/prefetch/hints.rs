@@ -16,6 +16,9 @@ pub(crate) struct LookupHints {
     pub(crate) mostly_new: AtomicBool,
     /// How many keys of the caller's batch will change, about. Only a generation without a log asks for it.
     pub(crate) coming: AtomicUsize,
+    /// How many keys of a window wait behind those that are claimed: after each rotation, all of them are looked for in the
+    /// sealed buffer.
+    pub(crate) waiting: AtomicUsize,
     pub(crate) residency: Residency,
     pub(crate) pace: Pace,
 }

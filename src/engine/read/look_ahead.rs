@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::read::Reader;
-use crate::engine::read::batch::{MAX_VIEW_ATTEMPTS, PartFound};
+use crate::engine::read::batch::MAX_VIEW_ATTEMPTS;
+use crate::engine::read::part_lookup::PartFound;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::view::lookup::probe_buffers;

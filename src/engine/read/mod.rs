@@ -12,6 +12,7 @@ pub(crate) mod look_ahead;
 pub(crate) mod loom;
 #[cfg(all(test, not(loom)))]
 mod overtaken;
+pub(crate) mod part_lookup;
 pub(crate) mod point;
 
 use crate::config::damage_policy::OnDamage;

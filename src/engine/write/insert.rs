@@ -88,6 +88,11 @@ impl Writer<'_> {
             Some(part) => part.count_absent(),
             None => range.len(),
         });
+        let waiting = match ahead {
+            Some(_) => keys.count() - range.start,
+            None => 0,
+        };
+        self.hints.waiting.store(waiting, Ordering::Relaxed);
         let mut hashes = [0; BATCH];
         for at in range.clone().step_by(BATCH) {
             self.refresh(keys, at, ahead)?;

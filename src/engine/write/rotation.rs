@@ -1,6 +1,7 @@
 //! Rotation: seals the active generation and activates the next one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::config::open_options::OpenOptions;
 use crate::engine::checkpoint::run::Checkpointer;
@@ -291,9 +292,11 @@ impl WriteGuard<'_> {
             true => self.uncommitted_of_all(),
             false => 0,
         };
+        // Each of a window's keys is asked for after each rotation: that takes far longer than to make a larger buffer.
+        let waiting = self.writer.hints.waiting.load(Ordering::Relaxed) as u64;
         Demand {
             carried,
-            waits,
+            waits: waits || waiting > self.view.active.buffer.limit(),
             ..self.view.demand()
         }
     }
@@ -314,6 +317,40 @@ mod tests {
     use crate::engine::checkpoint::run::Checkpointer;
     use crate::engine::write::Writer;
     use crate::testing::{LEAST_BUFFER, Options};
+
+    /// Else a window of a new session goes through buffers that stay small: each of its keys is asked for after each of them.
+    #[test]
+    fn buffers_grow_where_a_window_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Options::new().create(folder.path().join("store")).unwrap();
+        let demand = || {
+            Writer::of(&store.engine)
+                .lock()
+                .unwrap()
+                .demand(false)
+                .waits
+        };
+        let limit = Writer::of(&store.engine)
+            .lock()
+            .unwrap()
+            .view
+            .active
+            .buffer
+            .limit();
+        let mut sieve = crate::Sieve::new(&store).sweep(crate::Sweep::Always);
+        for key in 0..limit + 3000 {
+            sieve.push(
+                crate::hash::HashedKey::from_bits(store.engine.hasher.mix(key)),
+                (),
+            );
+        }
+        assert!(!demand());
+        sieve.claim(1000, |(), _| {}).unwrap();
+        assert!(demand());
+        sieve.claim(usize::MAX, |(), _| {}).unwrap();
+        store.insert_batch(&[u64::MAX]).unwrap();
+        assert!(!demand());
+    }
 
     /// `verify` holds checkpoints off for as long as it reads. Until the next buffer is full, nobody needs one.
     #[test]

@@ -46,9 +46,14 @@ impl<'a> FingerprintPass<'a> {
 }
 
 impl Below<'_> {
-    /// Returns a filter of so many bytes with all fingerprints; `None` without memory, or if a page is not whole.
-    pub(super) fn read_filter(&self, bytes: u64) -> Option<NegativeFilter> {
-        self.runs.read_filter(bytes)
+    /// Returns a filter of so many bytes with all fingerprints; `None` without memory, if a page is not whole, or once it is
+    /// no longer wanted.
+    pub(super) fn read_filter(
+        &self,
+        bytes: u64,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<NegativeFilter> {
+        self.runs.read_filter(bytes, is_wanted)
     }
 
     /// Drops those changes that change nothing: what comes and is there, and what goes and isn't.

@@ -132,7 +132,8 @@ impl FingerprintPass<'_> {
         let bytes = bytes_to_read(self.access.options, merge, size, streamed)?;
         // The next one, after a checkpoint of another handle or a page that is not whole, is to be paid for again.
         self.pending.spend_streamed();
-        self.below().ok()?.read_filter(bytes)
+        let is_wanted = || self.pending.is_wanted();
+        self.below().ok()?.read_filter(bytes, &is_wanted)
     }
 
     /// Writes the segments of both lists.

@@ -141,12 +141,21 @@ impl RunSet {
         &self.oldest
     }
 
-    /// Returns a filter of so many bytes with all fingerprints that came; `None` without memory, or if a page is not whole.
+    /// Returns a filter of so many bytes with all fingerprints that came; `None` without memory, if a page is not whole, or
+    /// once it is no longer wanted.
     #[cold]
-    pub(crate) fn read_filter(&self, bytes: u64) -> Option<NegativeFilter> {
+    pub(crate) fn read_filter(
+        &self,
+        bytes: u64,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<NegativeFilter> {
         let filter = NegativeFilter::empty(self.space, bytes).ok()?;
+        let add = |some: &[u64]| {
+            filter.add(some);
+            is_wanted().then_some(())
+        };
         for run in self.runs() {
-            run.came.for_each_page(&self.map, |some| filter.add(some))?;
+            run.came.for_each_page(&self.map, add)?;
         }
         Some(filter)
     }

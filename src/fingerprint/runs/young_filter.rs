@@ -103,7 +103,10 @@ impl YoungFilter {
         }
         let filter = NegativeFilter::empty(space, bytes).ok()?;
         for list in runs.flat_map(RunPages::lists) {
-            list.for_each_page(map, |fingerprints| filter.add(fingerprints))?;
+            list.for_each_page(map, |fingerprints| {
+                filter.add(fingerprints);
+                Some(())
+            })?;
         }
         Some(filter)
     }

@@ -98,9 +98,13 @@ impl SegmentPages {
         }
     }
 
-    /// Calls `each` with the fingerprints of each page, in order. Returns `None` without memory, or once a page is not
-    /// whole.
-    pub(crate) fn for_each_page(&self, map: &Map, mut each: impl FnMut(&[u64])) -> Option<()> {
+    /// Calls `each` with the fingerprints of each page, in order. Returns `None` without memory, once a page is not whole, or
+    /// once `each` does.
+    pub(crate) fn for_each_page(
+        &self,
+        map: &Map,
+        mut each: impl FnMut(&[u64]) -> Option<()>,
+    ) -> Option<()> {
         let (mut bytes, mut fingerprints) = (Vec::new(), Vec::new());
         let will_need = |segment: Option<&Segment>| {
             if let Some(pages) = segment.map(Segment::extent) {
@@ -125,7 +129,7 @@ impl SegmentPages {
             for page in 0..segment.pages as usize {
                 fingerprints.clear();
                 image.list_page(page, &mut fingerprints).ok()?;
-                each(&fingerprints);
+                each(&fingerprints)?;
             }
         }
         Some(())
