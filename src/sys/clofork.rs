@@ -238,6 +238,7 @@ pub(super) mod forked {
         }
 
         /// Waits for the child's end; returns its status.
+        #[cfg(not(everseen_portable))]
         pub(in crate::sys) fn wait(self) -> i32 {
             let mut status = 0;
             // SAFETY: the call writes to a number of this function's own.
