@@ -113,6 +113,11 @@ def test_numpy_arrays_of_text(store):
 def test_arrays_of_other_shapes_and_kinds(store):
     with pytest.raises(ValueError, match="2 dimensions"):
         store.insert_many(np.array([[b"a"]]))
+    for masked in (np.ma.array([b"a", b"b"], mask=[False, True]), np.ma.array([b"a"])):
+        with pytest.raises(TypeError, match="masked"):
+            store.insert_many(masked)
+    with pytest.raises(TypeError, match="masked"):
+        store.insert_hashes(np.ma.array([1, 2], mask=[False, True]))
     for dtype in ("i8", "f4", "?", "M8[s]"):
         with pytest.raises(TypeError, match="insert_hashes"):
             store.insert_many(np.zeros(1, dtype))

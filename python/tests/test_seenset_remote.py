@@ -15,6 +15,8 @@ from everseen.seenset._remote import RemoteRoot
 fsspec = pytest.importorskip("fsspec")
 pyarrow = pytest.importorskip("pyarrow")
 
+from fsspec.implementations.memory import MemoryFileSystem
+
 
 @pytest.fixture
 def url():
@@ -80,6 +82,38 @@ def test_in_a_file_system_of_pyarrows(folder):
     with pytest.raises(errors.AnotherDriverError, match="nightly"), other.epoch("five"):
         pass
     assert not [path for path in pathlib.Path("set").rglob("*") if len(path.suffix) == 33]
+
+
+def test_a_file_system_that_writes_over_files_is_not_believed_by_its_name(folder):
+    """There are implementations of `s3` that ignore `mode`."""
+
+    class Careless(MemoryFileSystem):
+        protocol = "s3"
+        cachable = False
+
+        def pipe_file(self, path, value, mode="overwrite", **more):
+            super().pipe_file(path, value, mode="overwrite", **more)
+
+    system, root = Careless(), f"/{uuid.uuid4().hex}"
+    with pytest.raises(errors.RootError, match="name it"):
+        remote(root, filesystem=system)
+    assert not [name for name in system.find(root) if "probe" in name]
+    assert publish(remote(root, filesystem=system, driver="nightly"), "one", ["a", "a"]) == ["a"]
+
+
+def test_a_root_is_locked_whatever_it_is_called(folder, url):
+    one = remote(url)
+    system, path = fsspec.core.url_to_fs(url)
+    with one.epoch("one"):
+        for other in (remote(f"{url}/"), remote(path, filesystem=system)):
+            with pytest.raises(errors.AnotherDriverError, match="locked"), other.epoch("one"):
+                pass
+
+
+def test_an_output_is_no_url(folder, url):
+    with pytest.raises(ValueError, match="no URL"):
+        remote(url).epoch("one", f"{url}/out")
+    assert remote(url).epoch("one", f"file://{folder}/out").output == f"{folder}/out"
 
 
 def test_of_two_machines_one_publishes(folder, url):

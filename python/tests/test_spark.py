@@ -163,7 +163,9 @@ def test_keys_of_every_form(one, folder):
             with pytest.raises(ValueError, match="name of its own"):
                 day.unseen(rows.withColumnRenamed("n", taken), "bin")
         day.remember(rows, "at.x", nulls="skip")
-    assert seen.contains_many(["x", "a"]).tolist() == [True, False]
+        assert seen.contains_many(["x", "a"]).tolist() == [False, False]
+        day.remember(rows.withColumnRenamed("u rl", "meta.url"), "meta.url", nulls="skip")
+    assert seen.contains_many(["x", "a", "b", "c"]).tolist() == [True, True, True, False]
 
 
 def test_tasks_that_are_tried_again_lose_nothing(one, folder, seed):

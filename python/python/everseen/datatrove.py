@@ -30,11 +30,12 @@ bits each, and 8 bytes for each new one until it is remembered.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from abc import ABCMeta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy
 from datatrove.data import Document, DocumentsPipeline  # type: ignore[import-untyped]
@@ -46,8 +47,10 @@ from datatrove.utils.typeshelper import Languages, StatHints  # type: ignore[imp
 from datatrove.utils.word_tokenizers import WordTokenizer, load_word_tokenizer  # type: ignore[import-untyped]
 
 import everseen
-from everseen.errors import NotCommittedError
+from everseen.errors import ManifestError, NotCommittedError, NotFoundError, SetMismatchError
 from everseen.seenset import SeenSet
+from everseen.seenset._manifest import FORMAT, seal, unseal
+from everseen.seenset._set import is_set
 from everseen.seenset._shards import Reader
 
 if TYPE_CHECKING:
@@ -60,6 +63,12 @@ __all__ = ["Remember", "SingleBloomFilter"]
 
 # Hashes that are read at a time.
 _MANY = 1 << 20
+
+# More than the first line of a file of new n-grams has.
+_LONGEST_HEAD = 4096
+
+# Of a set that is created.
+_FPR = 1e-6
 
 
 def _name_of(rank: int, world_size: int) -> str:
@@ -78,16 +87,20 @@ class _Run:
 
     def __init__(self, seen: str | None, epoch: str, settings: dict[str, Any]) -> None:
         self._reader: Reader | None = None
+        self._head: dict[str, Any] = {"format": FORMAT, "epoch": epoch}
+        if settings["fpr"] is None and (seen is None or not is_set(seen)):
+            settings = settings | {"fpr": _FPR}
         fpr, hash_, seed = settings["fpr"], "highway", os.urandom(32)
         if seen is not None:
             whole = SeenSet(seen, **settings)
             base = _base_of(whole, epoch)
+            self._head["set"] = base.settings.id
             fpr, hash_, seed = base.settings.fpr, base.settings.hash, bytes.fromhex(base.settings.seed)
             self._reader = Reader(whole._root, base)
         self.hasher = everseen.Hasher(hash_, seed)  # type: ignore[arg-type]
         self._folder = tempfile.TemporaryDirectory(prefix="everseen-")
         self._spool = open(Path(self._folder.name, "new"), "w+b")  # noqa: SIM115: it is open while the task runs.
-        self._count = 0
+        self._count, self._digest = 0, hashlib.sha256()
         self._store = everseen.open(
             Path(self._folder.name, "run.ever"),
             fpr=fpr,
@@ -108,13 +121,14 @@ class _Run:
         # Not `tofile`, which says nothing where a full disk refuses its last bytes.
         self._spool.write(new.data)
         self._count += len(new)
+        self._digest.update(new.data)
         return known
 
     def save(self, folder: DataFolder, name: str) -> None:
-        """Write what was new, after how many there are: so a reader notices what is not whole."""
+        """Write what was new, after a line that says for which epoch of which set, how many there are, and their digest."""
         self._spool.seek(0)
         with folder.open(name, "wb") as file:
-            file.write(numpy.uint64(self._count).tobytes())
+            file.write(seal(self._head | {"new": self._count, "digest": self._digest.hexdigest()}))
             while part := self._spool.read(8 * _MANY):
                 file.write(part)
 
@@ -174,8 +188,6 @@ class SingleBloomFilter(PipelineStep, metaclass=ABCMeta):  # type: ignore[misc]
         self._seen = None if seen is None else os.fspath(seen)
         self._epoch = epoch or ""
         self._settings = {"fpr": fpr, "shards": shards} if seen is not None else {"fpr": fpr}
-        if fpr is None and (seen is None or not (Path(seen) / "manifests").exists()):
-            self._settings["fpr"] = 1e-6
         self._run: _Run | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -253,20 +265,39 @@ class Remember(PipelineStep, metaclass=ABCMeta):  # type: ignore[misc]
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """Publish the epoch, and pass documents on."""
         if rank == 0:
-            with SeenSet(self._seen).epoch(self._epoch) as epoch:
-                epoch._remember(self._hashes(), hashed=True)
+            if not is_set(self._seen):
+                # To create one would publish n-grams that were hashed for another.
+                raise NotFoundError(f"{self._seen}: there is no seen set")
+            seen = SeenSet(self._seen)
+            with seen.epoch(self._epoch) as epoch:
+                epoch._remember(self._hashes(seen.settings.id), hashed=True)
         yield from data or ()
 
-    def _hashes(self) -> Iterator[Hashes]:
+    def _hashes(self, set_: str) -> Iterator[Hashes]:
         for task in range(self._tasks):
             name = _name_of(task, self._tasks)
             if not self.output_folder.isfile(name):
                 raise NotCommittedError(f"task {task} of {self._tasks} is not complete: it has left no {name}")
             with self.output_folder.open(name, "rb") as file:
-                head = file.read(8)
-                left = int.from_bytes(head, "little") if len(head) == 8 else 1
-                while part := file.read(8 * min(left, _MANY)):
-                    left -= len(part) // 8
-                    yield numpy.frombuffer(part[: len(part) // 8 * 8], dtype=numpy.uint64)
-            if left:
-                raise NotCommittedError(f"{name} lacks {left} n-grams: its task is not complete")
+                yield from self._hashes_of(name, file, set_)
+
+    def _hashes_of(self, name: str, file: BinaryIO, set_: str) -> Iterator[Hashes]:
+        """Yield the n-grams of one task's file. If it isn't whole, that is known at its end, before the epoch is published."""
+        try:
+            head = unseal(file.readline(_LONGEST_HEAD), name)
+        except ManifestError as error:
+            raise NotCommittedError(f"{error}: its task is not complete") from error
+        for field, expected in (("set", set_), ("epoch", self._epoch)):
+            if head.get(field) != expected:
+                mismatch = SetMismatchError(f"{name} is of the {field} {head.get(field)!r}, not {expected!r}")
+                mismatch.field = field
+                raise mismatch
+        left, digest = 8 * head["new"], hashlib.sha256()
+        while part := file.read(8 * _MANY):
+            left -= len(part)
+            if left < 0 or len(part) % 8:
+                break
+            digest.update(part)
+            yield numpy.frombuffer(part, dtype=numpy.uint64)
+        if left or digest.hexdigest() != head["digest"]:
+            raise NotCommittedError(f"{name} is not whole: its task is not complete")

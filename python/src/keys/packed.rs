@@ -1,6 +1,6 @@
 //! Numpy arrays of bytes of one width (`S`).
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice};
 
@@ -28,6 +28,12 @@ impl<'py> NumpyArray<'py> {
             return Err(PyValueError::new_err(format!(
                 "an array of {dimensions} dimensions; keys come in one"
             )));
+        }
+        if array.hasattr("mask")? {
+            // Its bytes would have the fill value where there is no key.
+            return Err(PyTypeError::new_err(
+                "a masked array; give the rows that have a key (`array.compressed()`)",
+            ));
         }
         let width = array.getattr("dtype")?.getattr("itemsize")?.extract()?;
         Ok(Self {

@@ -14,7 +14,7 @@ scrapy = pytest.importorskip("scrapy")
 from scrapy.core.engine import ExecutionEngine
 
 from everseen import _journal
-from everseen.scrapy import JournalError, OtherJobError
+from everseen.scrapy import JournalError, OtherJobError, Scheduler
 from scrapy_jobs import crawler_of, drain, filter_of, kill, killed, request, scheduler_of, take, their_scheduler
 
 SEED = int.from_bytes(os.urandom(4), "big")
@@ -292,6 +292,25 @@ def test_requests_that_can_not_be_serialized():
     # It does not count as seen.
     assert strict.enqueue_request(request(2))
     strict.close("finished")
+
+
+def test_a_crawl_with_a_request_that_can_not_be_made_again_loses_none(monkeypatch):
+    """As after a callback has got another name: the crawl doesn't begin, and its queue stays as it is."""
+    first = scheduler_of()
+    for n in range(3):
+        first.enqueue_request(request(n, callback=first.spider.other if n == 1 else None))
+    first.close("shutdown")
+    crawler = crawler_of()
+    failing = Scheduler.from_crawler(crawler)
+    with monkeypatch.context() as patch:
+        patch.delattr(type(crawler.spider), "other")
+        with pytest.raises(ValueError, match="other"):
+            failing.open(crawler.spider)
+        # As the engine does then.
+        failing.close("shutdown")
+    second = scheduler_of()
+    assert sorted(drain(second)) == ["0", "1", "2"]
+    second.close("finished")
 
 
 def test_schedulers_that_can_not_be():

@@ -113,13 +113,41 @@ def test_what_is_not_complete_is_not_remembered(folder):
     kept(filter_of(**day), [text(2)], 1, 2)
     path = pathlib.Path("new/shingles/00001-of-00002")
     whole = path.read_bytes()
-    for end in (0, 7, 8, 20, len(whole) - 1):
-        path.write_bytes(whole[:end])
+    body = whole.index(b"\n") + 1
+    # Also as a power failure leaves it: as long as it was, without some of its bytes.
+    zeroed = whole[:-8] + bytes(8)
+    for broken in (b"", whole[:7], whole[:body], whole[:-1], whole + b"\0", whole + bytes(8), zeroed, bytes(len(whole))):
+        path.write_bytes(broken)
         with pytest.raises(errors.NotCommittedError):
             list(Remember(new(), tasks=2, **day).run(None))
     path.write_bytes(whole)
     list(Remember(new(), tasks=2, **day).run(None))
     assert kept(filter_of(seen="set", epoch="two"), [text(1), text(2), text(3)]) == [2]
+
+
+def test_what_another_epoch_or_set_has_left_is_not_remembered(folder):
+    kept(filter_of(seen="set", epoch="one"), [text(1)])
+    with pytest.raises(errors.SetMismatchError, match="epoch 'one'") as raised:
+        list(Remember(new(), seen="set", epoch="two").run(None))
+    assert raised.value.field == "epoch"
+    SeenSet("other", fpr=1e-6)
+    with pytest.raises(errors.SetMismatchError) as raised:
+        list(Remember(new(), seen="other", epoch="one").run(None))
+    assert raised.value.field == "set"
+    with pytest.raises(errors.NotFoundError, match="no seen set"):
+        list(Remember(new(), seen="missing", epoch="one").run(None))
+    assert not os.path.exists("missing")
+    assert SeenSet("set").epochs == SeenSet("other").epochs == []
+
+
+@pytest.mark.parametrize("root", ["set", "memory://datatrove-rates/set"])
+def test_a_set_keeps_its_rate(folder, root):
+    SeenSet(root, shards=2, fpr=1e-9)
+    day = {"seen": root, "epoch": "one"}
+    assert kept(filter_of(**day), [text(1), text(1)]) == [0]
+    if "://" not in root:
+        list(Remember(new(), **day).run(None))
+    assert SeenSet(root).settings.fpr == 1e-9
 
 
 def test_what_it_refuses(folder):

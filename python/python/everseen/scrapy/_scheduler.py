@@ -138,10 +138,17 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         except BaseException:
             self.df.close_store()
             raise
-        self._pending = pending = Pending(journal, spider)
-        self.dqs = self._priority_queue(pending)
-        for place in live:
-            pending.queue_again(self.dqs, place)
+        pending = Pending(journal, spider)
+        try:
+            self.dqs = self._priority_queue(pending)
+            for place in live:
+                pending.queue_again(self.dqs, place)
+        except BaseException:
+            # What is not queued yet stays in the journal: the end of this run may commit nothing.
+            journal.close()
+            self.df.close_store()
+            raise
+        self._pending = pending
         self._tell(state, len(live))
         self.df.commit_through(self._commit)
         self._committed = -1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everseen.seenset._manifest import Pin, Shard
 
-# Protocols whose implementations in fsspec create a file only where there is none, in one step.
+# Protocols of which some implementation creates a file only where there is none, in one step.
 CONDITIONAL = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 _OWNER = "owner"
@@ -82,7 +82,9 @@ class RemoteRoot:
         self._system, self._path = system, path.rstrip("/")
         protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
         # pyarrow's have the names of others, and look before they write.
-        self._conditional = bool(protocols & CONDITIONAL) and not isinstance(system, ArrowFSWrapper)
+        named = bool(protocols & CONDITIONAL) and not isinstance(system, ArrowFSWrapper)
+        # Whether it really does is seen by trying it, before the first file is created.
+        self._conditional: bool | None = None if named else False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._url, self._filesystem, self._given_cache, self._driver)
@@ -110,7 +112,7 @@ class RemoteRoot:
     def create(self, name: str, data: bytes) -> None:
         """Create a file with these bytes; raises `FileExistsError` if there is one."""
         path = self._at(name)
-        if not self._conditional:
+        if not self._creates_exclusively():
             self._be_the_owner()
             if self.size(name) is not None:
                 raise FileExistsError(path)
@@ -118,6 +120,26 @@ class RemoteRoot:
             return
         self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
         self._system.pipe_file(path, data, mode="create")
+
+    def _creates_exclusively(self) -> bool:
+        """Return whether the file system refuses to create a file that is there.
+
+        Other implementations of a protocol, earlier versions, and servers that only resemble it, write over the file.
+        """
+        if self._conditional is None:
+            self._system.makedirs(self._path, exist_ok=True)
+            probe = self._at(f"probe-{uuid.uuid4().hex}")
+            self._system.pipe_file(probe, b"1", mode="create")
+            try:
+                self._system.pipe_file(probe, b"2", mode="create")
+                self._conditional = False
+            except FileExistsError:
+                self._conditional = True
+            finally:
+                # Who may not remove files there leaves it.
+                with contextlib.suppress(OSError):
+                    self._system.rm_file(probe)
+        return self._conditional
 
     def _put(self, path: str, data: bytes) -> None:
         """Write a file under another name, and rename it: no reader sees half of it."""
@@ -165,10 +187,11 @@ class RemoteRoot:
 
     def lock(self) -> DriverLock:
         """Be the only driver of this machine; raises `AnotherDriverError`."""
-        if not self._conditional:
+        if not self._creates_exclusively():
             self._be_the_owner()
         self._drop_unused()
-        return DriverLock(self._folder("locks") / hashlib.sha256(self._url.encode()).hexdigest())
+        # Not the URL: one root has several, as with a slash at the end.
+        return DriverLock(self._folder("locks") / hashlib.sha256(self._path.encode()).hexdigest())
 
     def began(self, pin: Pin) -> bool:
         """Return whether this machine has begun the epoch: then its driver is over, since there is the lock."""
@@ -181,9 +204,11 @@ class RemoteRoot:
     def to_read(self, shard: Shard) -> Path:
         """Return where a shard can be opened to read: a copy on this machine, whose digest was checked."""
         path = self._folder("shards") / f"{shard.sha256}.ever"
-        if path.exists() and path.stat().st_size == shard.size:
+        # Another process may remove what was not read for long, until its time is that of now.
+        with contextlib.suppress(FileNotFoundError):
             os.utime(path)
-            return path
+            if path.stat().st_size == shard.size:
+                return path
         self._drop_unused()
         draft = self.draft(shard.file)
         try:

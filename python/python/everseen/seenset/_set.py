@@ -135,8 +135,7 @@ class SeenSet:
             pass
 
     def _numbers(self) -> list[int]:
-        found = (_NUMBERED.match(name) for name in self._root.names("manifests"))
-        return sorted(int(match[1]) for match in found if match)
+        return _numbers_of(self._root)
 
     def manifest(self, number: int | None = None) -> Manifest:
         """Return what was published: last, or under a number."""
@@ -191,12 +190,18 @@ class SeenSet:
 
         Args:
             name: Its name: "2026-11-22". What was published under it stays as it is.
-            output: The folder that its output will be in. When it was committed, that is, when it holds `_SUCCESS`,
+            output: The folder of this machine that its output will be in. When it was committed, that is, when it holds `_SUCCESS`,
                 the epoch is not decided again.
             take_over: Whether to go on with an epoch that was begun on another machine, whose driver is over. Only
                 asked where the root has no locks, in object stores.
+
+        Raises:
+            ValueError: The output is a URL.
         """
-        return Epoch(self, name, None if output is None else os.fspath(output), take_over)
+        folder = None if output is None else os.fspath(output).removeprefix("file://")
+        if folder is not None and "://" in folder:
+            raise ValueError(f"output {folder!r}: the output is a folder of this machine, and no URL")
+        return Epoch(self, name, folder, take_over)
 
     def abandon(self, name: str) -> None:
         """Give up an epoch that was begun and not published. What it has put out must be removed first.
@@ -296,6 +301,16 @@ class SeenSet:
 
     def __repr__(self) -> str:
         return f"<everseen.seenset.SeenSet {str(self._root)!r}>"
+
+
+def is_set(root: str) -> bool:
+    """Return whether there is a set at a root, which `SeenSet` would create."""
+    return bool(_numbers_of(_root_at(root, None, None, None)))
+
+
+def _numbers_of(root: Root) -> list[int]:
+    found = (_NUMBERED.match(name) for name in root.names("manifests"))
+    return sorted(int(match[1]) for match in found if match)
 
 
 def _root_at(root: str, filesystem: Any, cache: str | os.PathLike[str] | None, driver: str | None) -> Root:

@@ -113,8 +113,10 @@ class Epoch(seenset.Epoch):
         keyed, name = _with_key(output, key, nulls)
         settings = self.base.settings
         hashed = StructType([StructField(HASH, LongType()), StructField(TASK, IntegerType())])
-        hashing = Hashing(settings, name, keeps_all=False, hashes_alone=True)
-        sent = _to_shards(keyed.select(name).mapInArrow(hashing, hashed), settings.shards)
+        hashing = Hashing(settings, KEY, keeps_all=False, hashes_alone=True)
+        # Under a name without a dot: `mapInArrow` takes what is behind a dot for a field.
+        keys = keyed.select(sql.col(f"`{name}`").alias(KEY))
+        sent = _to_shards(keys.mapInArrow(hashing, hashed), settings.shards)
         newest = tuple(self._shards.get(place, shard) for place, shard in enumerate(self.base.shards))
         writing = Writing(self._root, settings, newest, self._writing(), self.name, self._seen._buffer)
         # A task that ran twice has written two files; the one whose answer comes here counts.
