@@ -134,8 +134,11 @@ impl<K: AsForm + ?Sized> AsForm for Box<K> {
     }
 }
 
-impl<K: Key + ToOwned<Owned: Sync> + ?Sized> Key for Cow<'_, K> {}
-impl<K: AsForm + ToOwned<Owned: Sync> + ?Sized> AsForm for Cow<'_, K> {
+impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> where K::Owned: Sync {}
+impl<K: AsForm + ToOwned + ?Sized> AsForm for Cow<'_, K>
+where
+    K::Owned: Sync,
+{
     #[inline]
     fn form(&self) -> Form<'_> {
         (**self).form()
