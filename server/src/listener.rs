@@ -205,7 +205,7 @@ async fn accept_unix(listener: Option<&UnixListener>) -> io::Result<tokio::net::
 
 /// Waits until there may be room for a connection again: for an open file, usually.
 async fn pause(error: &io::Error) {
-    // Nobody may read it, which is no reason to end.
+    // A closed standard error is no reason to end.
     let _ = writeln!(
         io::stderr(),
         "everseen-server: accepting a connection: {error}"

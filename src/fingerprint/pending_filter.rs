@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::testing::Options;
 
-    /// Whoever closes a handle would wait until all of the store is read.
+    /// Closing would wait until all of the store is read.
     #[test]
     fn a_filter_is_not_read_for_a_handle_that_is_being_closed() {
         let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 //! locks of a killed parent would last as long as the child, although it never uses them. So the child replaces each
 //! such descriptor, before `fork` returns there, by one of its own: the same file, opened anew, without a lock. The
 //! number stays in use, and whatever the child does with it touches none of its parent's locks. The parent may go on
-//! before the child has run; the child shares its locks until then. Other Unix systems open no file anew by its
+//! before the child has run; the child shares its locks until then. Other Unix systems can't reopen a file by its
 //! descriptor: there the child gets `/dev/null`.
 //!
 //! This covers `fork`, not a bare `clone`, and descriptors below 65,536.

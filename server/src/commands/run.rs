@@ -161,7 +161,7 @@ impl Context<'_> {
     ) -> T {
         let server = self.server;
         if !is_alone(command.name) {
-            // Who waits to be alone keeps all others waiting: not for a copy of a whole store.
+            // A command that waits to be alone holds up all others. It must not wait for a copy of a whole store.
             let _order = (!takes_long(command.name)).then(|| server.beside_others());
             let done = run(self);
             if !is_gone(&done) {

@@ -170,7 +170,7 @@ def test_another_name_gives_claims_back_and_says_so(server):
 
 
 def test_an_item_has_no_more_numbers_than_there_may_be_items(server):
-    """Whoever knows what the numbers look like can add them: that must not keep the server busy."""
+    """A client that knows the form of the numbers can add them. That must not keep the server busy."""
     numbers = [b"x\0everseen item number \0" + (1 << power).to_bytes(8, "little") for power in range(64)]
     with server.wire() as wire:
         assert ask(wire, "CF.INSERT", "k", "ITEMS", "x", *numbers) == [1] * 65

@@ -54,7 +54,7 @@ fn a_look_up_keeps_its_time_to_itself() {
     assert!(!store.contains("key").unwrap());
 }
 
-/// A crawl goes by the time at which it began, whoever copies or corrects its store meanwhile.
+/// A crawl goes by the time at which it began, even if another process copies or corrects its store meanwhile.
 #[test]
 fn a_copy_or_an_exemption_moves_no_one_to_another_time() {
     for transactional in [false, true] {

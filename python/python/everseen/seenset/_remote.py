@@ -136,7 +136,7 @@ class RemoteRoot:
             except FileExistsError:
                 self._conditional = True
             finally:
-                # Who may not remove files there leaves it.
+                # It stays where this user may not remove files.
                 with contextlib.suppress(OSError):
                     self._system.rm_file(probe)
         return self._conditional
