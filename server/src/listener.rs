@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -14,7 +13,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection;
@@ -134,6 +133,7 @@ async fn run(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut clients = JoinSet::new();
+    let mut tending = None;
     let mut each_second = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
@@ -154,7 +154,10 @@ async fn run(
                 Ok(stream) => admit(&mut clients, server, stream),
                 Err(error) => pause(&error).await,
             },
-            _ = each_second.tick() => tend(server),
+            // Not while the work of the second before goes on.
+            _ = each_second.tick() => if tending.as_ref().is_none_or(JoinHandle::is_finished) {
+                tending = Some(tend(server));
+            },
             Some(_) = clients.join_next(), if !clients.is_empty() => {}
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
@@ -263,14 +266,9 @@ fn admit_secret(
 }
 
 /// Does what is due each second: removes what has expired, closes what is out of use, and commits if that is asked.
-fn tend(server: &Arc<Server>) {
+fn tend(server: &Arc<Server>) -> JoinHandle<()> {
     let server = Arc::clone(server);
-    if server.is_tended.swap(true, Ordering::AcqRel) {
-        // The second before isn't done.
-        return;
-    }
     tokio::task::spawn_blocking(move || {
-        let _tending = Tending(&server);
         // What comes after it may wait for a command that takes long.
         if server.durability == Durability::Second {
             for store in server.database.open_stores() {
@@ -292,14 +290,5 @@ fn tend(server: &Arc<Server>) {
             }
         }
         server.database.close_unused(None);
-    });
-}
-
-/// The work of each second. It ends with this, also by a panic.
-struct Tending<'a>(&'a Server);
-
-impl Drop for Tending<'_> {
-    fn drop(&mut self) {
-        self.0.is_tended.store(false, Ordering::Release);
-    }
+    })
 }

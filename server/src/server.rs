@@ -1,7 +1,7 @@
 //! What all connections share.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,6 @@ pub struct Server {
     pub counts: Counts,
     pub begun: Instant,
     order: RwLock<()>,
-    /// Whether the work of a second is under way.
-    pub is_tended: AtomicBool,
     pub clients: AtomicUsize,
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
@@ -81,7 +79,6 @@ impl Server {
             counts: Counts::default(),
             begun: Instant::now(),
             order: RwLock::default(),
-            is_tended: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),

@@ -6,7 +6,7 @@ use crate::config::filter_budget::FilterBudget;
 use crate::config::open_options::OpenOptions;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::sys::lock;
-use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The filter of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub(crate) struct PendingFilter {
     of_version: Mutex<Option<(u64, Arc<NegativeFilter>)>>,
     /// Keys that checkpoints of full buffers have brought since a filter was made by reading.
     streamed: AtomicU64,
-    /// Whether the handle is being closed, so that no look-up follows.
-    is_unwanted: AtomicBool,
 }
 
 impl PendingFilter {
@@ -26,18 +24,7 @@ impl PendingFilter {
             budget: FilterBudget::of(options),
             of_version: Mutex::default(),
             streamed: AtomicU64::new(0),
-            is_unwanted: AtomicBool::new(false),
         }
-    }
-
-    /// Ends whatever makes a filter by reading: the caller, who closes the handle, waits for it.
-    pub(crate) fn set_unwanted(&self) {
-        self.is_unwanted.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether a filter serves anybody.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !self.is_unwanted.load(Ordering::Relaxed)
     }
 
     /// Returns how much memory filters of this handle may have.
@@ -84,10 +71,10 @@ mod tests {
         store.checkpoint().unwrap();
         let view = store.engine.views.current().unwrap();
         let runs = view.filter.segments().unwrap();
-        let pending = &store.engine.views.pending_filter;
-        let read = || runs.read_filter(1 << 20, &|| pending.is_wanted());
+        let checkpoints = &store.engine.checkpoints;
+        let read = || runs.read_filter(1 << 20, &|| !checkpoints.is_closing());
         assert!(read().is_some());
-        pending.set_unwanted();
+        let _closing = checkpoints.note_closing();
         assert!(read().is_none());
     }
 

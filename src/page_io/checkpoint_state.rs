@@ -84,7 +84,7 @@ impl CheckpointState {
         Counted::by(&self.closing)
     }
 
-    /// Returns whether the handle is being closed, so that it needs no other buffer.
+    /// Returns whether the handle is being closed, so that it needs no other buffer, and no filter.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed) > 0
     }

@@ -91,7 +91,6 @@ impl<'a> Closer<'a> {
             return named.map(|()| true);
         }
         let _closing = self.checkpoints.note_closing();
-        self.views.pending_filter.set_unwanted();
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {
             // Other handles go on: they recover from what is durable.

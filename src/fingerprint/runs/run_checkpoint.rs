@@ -132,7 +132,8 @@ impl FingerprintPass<'_> {
         let bytes = bytes_to_read(self.access.options, merge, size, streamed)?;
         // The next one, after a checkpoint of another handle or a page that is not whole, is to be paid for again.
         self.pending.spend_streamed();
-        let is_wanted = || self.pending.is_wanted();
+        // Closing waits for this checkpoint, and no look-up follows.
+        let is_wanted = || !self.access.state.is_closing();
         self.below().ok()?.read_filter(bytes, &is_wanted)
     }
 
