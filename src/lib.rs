@@ -139,7 +139,7 @@ pub use engine::write::exempt::ExemptReport;
 pub use engine::write::verdict::Verdict;
 pub use error::{Error, Result};
 pub use escaped::Escaped;
-pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};
+pub use file::{DeltaError, FileKind, FormatError, SuperblockFault, is_side_file};
 pub use filter::differences::OptionDifference;
 pub use fingerprint::segment::plan::FingerprintPlan;
 pub use fingerprint::verify::SegmentDamage;

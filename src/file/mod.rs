@@ -17,6 +17,7 @@ pub(crate) mod layout;
 pub(crate) mod run_table;
 pub(crate) mod section;
 pub(crate) mod section_hashes;
+pub(crate) mod side_file;
 pub(crate) mod superblock;
 mod superblock_parts;
 #[cfg(test)]
@@ -32,4 +33,5 @@ pub(crate) use journal::Journal;
 pub(crate) use layer::Layer;
 pub(crate) use run_table::{Run, RunTable};
 pub(crate) use section::{Section, SectionKind};
+pub use side_file::is_side_file;
 pub(crate) use superblock::{CommitEntry, Superblock};

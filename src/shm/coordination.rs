@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::file::layout::LAST_WRITABLE;
+use crate::file::side_file::SHM;
 use crate::memtable::{ShmCorruption, Sum, shared_clock};
 use crate::page::write_window::WriteWindow;
 use crate::shm::buffer_sizes::BufferSizes;
@@ -93,7 +94,7 @@ pub(crate) const GAVE_UP: u64 = 1 << 63;
 
 /// Returns the path of the file of the shared words.
 pub(crate) fn shared_path(store: &Place) -> PathBuf {
-    store.beside("-shm")
+    store.beside(SHM)
 }
 
 /// The shared words.

@@ -3,13 +3,11 @@
 use crate::error::{Error, Result};
 use crate::file::Header;
 use crate::file::layout::HEADER_OFFSET;
+use crate::file::side_file::LEGACY_LOCKS;
 use crate::shm::locks::{lock_error, locked};
 use crate::shm::place::Place;
 use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
-
-/// The files that those builds lock, in the order in which they lock them.
-const LOCKED: [&str; 2] = ["-gate", "-lock"];
 
 /// Marks a store as one whose locks are on its own file, and removes the old lock files. From then on those builds
 /// refuse the store. Only the first handle to open calls this, while it holds the open-close lock.
@@ -18,7 +16,7 @@ const LOCKED: [&str; 2] = ["-gate", "-lock"];
 /// [`Error::Locked`] if such a build has the store open.
 pub(crate) fn take_over(place: &Place, file: &dyn StorageFile, header: &mut Header) -> Result<()> {
     let mut held = Vec::new();
-    for suffix in LOCKED {
+    for suffix in LEGACY_LOCKS {
         let path = place.beside(suffix);
         let lock = match LockFile::open(|| place.folder().open_file(&path, false)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,

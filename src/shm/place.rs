@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::file::side_file::is_suffix;
 use crate::sys::storage::Owner;
 use crate::sys::{FileId, FileState, Folder};
 
@@ -91,6 +92,8 @@ impl Place {
 
     /// Returns the path of one of the files beside the store.
     pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
+        // Programs keep off the names that it lists, and remove what has them.
+        debug_assert!(is_suffix(suffix.as_bytes()), "{suffix}");
         beside(&self.path, suffix)
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::file::side_file::{BUFFER, SPARE_BUFFER, UNFINISHED_BUFFER};
 use crate::shm::coordination::{Coordination, shared_path};
 use crate::shm::locks::{DYING, lock_error, locked};
 use crate::shm::place::Place;
@@ -11,12 +12,12 @@ use crate::sys::wait_until;
 
 /// Returns the path of a generation's buffer file.
 pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
-    store.beside(&format!("-shm.{generation}"))
+    store.beside(&format!("{BUFFER}{generation}"))
 }
 
 /// Returns the paths of the write buffer that is prepared ahead: its path during preparation, then its final path.
 pub(crate) fn spare_paths(store: &Place) -> [PathBuf; 2] {
-    ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
+    [UNFINISHED_BUFFER, SPARE_BUFFER].map(|suffix| store.beside(suffix))
 }
 
 /// Removes a shared-memory file. Such files hold nothing that must be durable.
@@ -44,7 +45,7 @@ pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) ->
         left.set_ended();
     }
     remove_if_there(place, &words)?;
-    for number in place.numbers("-shm.")? {
+    for number in place.numbers(BUFFER)? {
         let path = buffer_path(place, number);
         if place.is_ours(&path, number)? {
             remove_if_there(place, &path)?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::header::STORE_MAGIC;
+use crate::file::side_file::{BUFFER, LOG};
 use crate::page::PAGE_BYTES;
 use crate::shm::coordination::shared_path;
 use crate::shm::place::Place;
@@ -76,12 +77,12 @@ fn side_file(place: &Place) -> Result<Option<PathBuf>> {
         return Ok(Some(words));
     }
     let log = |number| crate::wal::log_path(place, number);
-    for number in place.numbers("-log.")? {
+    for number in place.numbers(LOG)? {
         if place.is_ours(&log(number), number)? {
             return Ok(Some(log(number)));
         }
     }
-    for number in place.numbers("-shm.")? {
+    for number in place.numbers(BUFFER)? {
         let path = buffer_path(place, number);
         if place.is_ours(&path, number)? {
             return Ok(Some(path));

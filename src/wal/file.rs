@@ -10,6 +10,7 @@ use super::note::{NOTE_BYTES, NOTE_OFFSET, Note};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::file::layout::MAX_COUNTER;
+use crate::file::side_file::LOG;
 use crate::hash::finalise;
 use crate::page::ages::MOST_CLOCK;
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
@@ -35,7 +36,7 @@ const _: () = assert!(NOTE_OFFSET + NOTE_BYTES as u64 <= RECORDS_OFFSET);
 /// Returns the path of the log of generation `generation` of the store at `store`.
 pub(crate) fn log_path(store: &Path, generation: u64) -> PathBuf {
     let mut name = OsString::from(store);
-    name.push(format!("-log.{generation}"));
+    name.push(format!("{LOG}{generation}"));
     name.into()
 }
 

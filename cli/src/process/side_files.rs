@@ -1,31 +1,19 @@
 //! Names of files that a store may create, replace and remove: no input or output may have one of them.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+
+use everseen::is_side_file;
 
 use crate::error::CliError;
 use crate::input::Items;
 use crate::process::handle::{is_same_file, links};
 
-/// The suffixes that a store's files add to its name; a number follows a dot.
-const SIDE_ENDINGS: [&str; 10] = [
-    "-log.",
-    "-shm",
-    "-shm.",
-    "-shm.spare",
-    "-shm.making",
-    "-new",
-    "-part",
-    "-gate",
-    "-lock",
-    "-handle.",
-];
-
 /// A file, given by its name and its folder, both without links. It may have other names.
 struct Place {
     folder: PathBuf,
-    name: Vec<u8>,
+    name: OsString,
 }
 
 /// Refuses files that have the name of a file of one of the stores. Opens nothing.
@@ -66,7 +54,7 @@ pub fn owns(store: &Path, input: &Metadata) -> bool {
     places(store).iter().any(|place| {
         let entries = fs::read_dir(&place.folder).into_iter().flatten().flatten();
         entries
-            .filter(|entry| is_side_name(bytes(&entry.file_name()), &place.name))
+            .filter(|entry| is_side_file(&place.name, entry.file_name()))
             .any(|entry| is_input(&entry.path()))
     })
 }
@@ -103,7 +91,7 @@ fn places(path: &Path) -> Vec<Place> {
             _ => Path::new("."),
         };
         Some(Place {
-            name: bytes(path.file_name()?).to_vec(),
+            name: path.file_name()?.to_owned(),
             folder: folder.canonicalize().ok()?,
         })
     };
@@ -119,64 +107,12 @@ fn places(path: &Path) -> Vec<Place> {
 
 impl Place {
     fn is_side_file_of(&self, store: &Place) -> bool {
-        is_side_name(&self.name, &store.name) && is_one_folder(&self.folder, &store.folder)
+        is_side_file(&store.name, &self.name) && is_one_folder(&self.folder, &store.folder)
     }
-}
-
-fn is_side_name(name: &[u8], store: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(store) else {
-        return false;
-    };
-    SIDE_ENDINGS.iter().any(|ending| {
-        rest.strip_prefix(ending.as_bytes())
-            .is_some_and(|rest| match ending.ends_with('.') {
-                true => !rest.is_empty() && rest.iter().all(u8::is_ascii_digit),
-                false => rest.is_empty(),
-            })
-    })
 }
 
 /// Returns whether two folders are the same, possibly mounted at several places.
 fn is_one_folder(a: &Path, b: &Path) -> bool {
     let same = |a, b| Some(is_same_file(&fs::metadata(a).ok()?, &fs::metadata(b).ok()?));
     a == b || same(a, b).unwrap_or(false)
-}
-
-/// Returns the name as it is for comparison: two names that look alike may differ.
-fn bytes(name: &OsStr) -> &[u8] {
-    name.as_encoded_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn which_names_are_a_store_s() {
-        let side = [
-            "-log.0",
-            "-log.17",
-            "-shm",
-            "-shm.3",
-            "-new",
-            "-part",
-            "-gate",
-            "-lock",
-            "-handle.9",
-        ];
-        for ending in side {
-            let name = format!("seen{ending}");
-            assert!(is_side_name(name.as_bytes(), b"seen"), "{name}");
-            assert!(!is_side_name(name.as_bytes(), b"see"), "{name}");
-            assert!(!is_side_name(name.as_bytes(), b"seen-"), "{name}");
-        }
-        for ending in [
-            "", "-log", "-log.", "-log.x", "-log.1x", "-shm.", "-news", "-newer", ".new",
-        ] {
-            let name = format!("seen{ending}");
-            assert!(!is_side_name(name.as_bytes(), b"seen"), "{name}");
-        }
-        assert!(!is_side_name(b"caf\xe8-new", b"caf\xe9"));
-        assert!(is_side_name(b"caf\xe9-new", b"caf\xe9"));
-    }
 }

@@ -9,6 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use everseen::is_side_file;
+
 use super::transfer::write_whole;
 
 /// The ending of a note. It tells which file the store was, since another may have its name by then.
@@ -18,21 +20,6 @@ fn note_of(store: &Path) -> PathBuf {
     // The names of stores have one dot.
     store.with_extension(ENDING)
 }
-
-/// What a store's files add to its name (FORMAT.md, "Files"); a number follows a dot. Logs that a repair has set aside and
-/// copies that somebody made have other names, and may be all that is left of their items.
-const SIDE_ENDINGS: [&[u8]; 10] = [
-    b"log.",
-    b"shm",
-    b"shm.",
-    b"shm.spare",
-    b"shm.making",
-    b"new",
-    b"part",
-    b"gate",
-    b"lock",
-    b"handle.",
-];
 
 /// Tells a file from all others, and from one that has got its number since.
 pub fn identity_of(store: &Path) -> io::Result<Option<String>> {
@@ -97,30 +84,16 @@ pub fn finish_all(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn is_side_ending(text: &[u8]) -> bool {
-    SIDE_ENDINGS
-        .iter()
-        .any(|ending| match text.strip_prefix(*ending) {
-            Some(number) if ending.ends_with(b".") => {
-                !number.is_empty() && number.iter().all(u8::is_ascii_digit)
-            }
-            Some(rest) => rest.is_empty(),
-            None => false,
-        })
-}
-
-/// Returns the files that belong to the store at `path`: logs, shared memory.
+/// Returns the files that belong to the store at `path`: logs, shared memory. Logs that a repair has set aside and copies
+/// that somebody made don't: they may be all that is left of their items.
 pub fn side_files(store: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(file)) = (store.parent(), store.file_name()) else {
         return Ok(Vec::new());
     };
-    let begin = [file.as_encoded_bytes(), b"-"].concat();
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let ending = name.as_encoded_bytes().strip_prefix(&*begin);
-        if ending.is_some_and(is_side_ending) {
+        if is_side_file(file, entry.file_name()) {
             found.push(entry.path());
         }
     }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
+use crate::file::side_file::{NEW_STORE, UNFINISHED_COPY};
 use crate::generation::Generation;
 use crate::page::KeyModel;
 use crate::shm::coordination::Coordination;
@@ -45,7 +46,7 @@ pub(crate) fn refuse_other_names(place: &Place, gate: &OpenCloseLock) -> Result<
     if gate.state.links <= 1 {
         return Ok(());
     }
-    for left in ["-new", "-part"].map(|suffix| place.beside(suffix)) {
+    for left in [NEW_STORE, UNFINISHED_COPY].map(|suffix| place.beside(suffix)) {
         let found = place.state_of(&left)?;
         if found.is_some_and(|found| found.id == gate.state.id) {
             let removed = place.folder().remove(&left);

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::config::open_options::OpenOptions;
 use crate::engine::open::recover::Recovered;
 use crate::error::{Error, Result};
+use crate::file::side_file::LOG;
 use crate::shm::place::Place;
 use crate::storefile::meta::Meta;
 use crate::wal::{LogError, LogFile, log_path};
@@ -119,7 +120,7 @@ impl StrayLogs<'_> {
 
     /// Returns the generations of all files with the name of a log.
     fn numbers(&self) -> Result<Vec<u64>> {
-        match self.place.numbers("-log.") {
+        match self.place.numbers(LOG) {
             Err(Error::PermissionDenied { .. }) => self.likely_numbers(),
             listed => listed,
         }
