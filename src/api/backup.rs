@@ -103,7 +103,7 @@ impl Store {
 /// [`Store::verify`](crate::Store::verify) reads them. If the call is interrupted after that check (a kill, a power
 /// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`](crate::FormatError::HalfApplied) until the same delta has been
 /// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
-/// but readers are not noticed and may get errors.
+/// but readers are not noticed and may get errors. If the copy becomes shorter, readers are kept out as well.
 ///
 /// `watch` learns the progress from time to time, and may end the call while the delta is checked, with
 /// [`Error::Cancelled`](crate::Error::Cancelled); after that it is not called any more. Of the options, the timeout
@@ -111,7 +111,8 @@ impl Store {
 ///
 /// # Errors
 /// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
-/// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
+/// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing, or for reading if it becomes
+/// shorter; a full or failing disk.
 pub fn apply_delta(
     delta: impl AsRef<Path>,
     copy: impl AsRef<Path>,

@@ -113,7 +113,7 @@ pub enum DeltaError {
     },
 
     /// Generation and store match, but the pages don't hold what the delta was created for: the store continued from a
-    /// backup meanwhile, or the copy is damaged.
+    /// backup meanwhile, or the copy is damaged. A copy that was half applied before stays so.
     #[error(
         "the pages of this copy differ from those that the delta continues from (digest {got:016x}, expected {expected:016x}); take a full snapshot"
     )]

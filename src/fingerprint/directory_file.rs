@@ -16,6 +16,9 @@ use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
+/// How many pages of a copy are read at a time.
+const PAGES_AT_ONCE: usize = 64;
+
 /// The outcome of reading a directory.
 pub(crate) struct ReadDirectory {
     pub(crate) segments: Vec<Segment>,
@@ -57,32 +60,39 @@ fn read_entries(
         source: fault.into(),
     };
     let pages = directory_pages(directory.segments);
-    let copies = directory.copies().map(|copy| read_pages(file, path, copy));
-    let [one, other] = copies;
-    let (one, other) = (one?, other?);
     let mut found = ReadDirectory {
-        segments: Vec::with_capacity(directory.segments as usize),
+        segments: Vec::new(),
         damaged: Vec::new(),
     };
-    for index in 0..pages {
-        let before = index * SEGMENTS_IN_PAGE;
-        let count = (directory.segments - before).min(SEGMENTS_IN_PAGE) as usize;
-        let decode = |bytes: &[[u8; PAGE_BYTES]], place: u64| {
-            let page = &bytes[index as usize];
-            let (number, end) = (place + index, directory.end_page);
-            decode_page(binding, page, number, directory.generation, count, end)
-        };
-        let first = decode(&one, directory.places[0]);
-        let second = decode(&other, directory.places[1]);
-        let segments = match (first, second) {
-            (Ok(segments), Ok(_)) => segments,
-            (Ok(segments), Err(fault)) | (Err(fault), Ok(segments)) => {
-                found.damaged.push(fault);
-                segments
-            }
-            (Err(fault), Err(_)) => return Err(failed(fault)),
-        };
-        found.segments.extend(segments);
+    // A file with holes may say that it has any number of segments. Its first page that is none ends the reading.
+    for begin in (0..pages).step_by(PAGES_AT_ONCE) {
+        let piece = begin..pages.min(begin + PAGES_AT_ONCE as u64);
+        let copies = directory.places.map(|place| {
+            let pages = place + piece.start..place + piece.end;
+            read_pages(file, path, pages)
+        });
+        let [one, other] = copies;
+        let (one, other) = (one?, other?);
+        for index in piece {
+            let before = index * SEGMENTS_IN_PAGE;
+            let count = (directory.segments - before).min(SEGMENTS_IN_PAGE) as usize;
+            let decode = |bytes: &[[u8; PAGE_BYTES]], place: u64| {
+                let page = &bytes[(index - begin) as usize];
+                let (number, end) = (place + index, directory.end_page);
+                decode_page(binding, page, number, directory.generation, count, end)
+            };
+            let first = decode(&one, directory.places[0]);
+            let second = decode(&other, directory.places[1]);
+            let segments = match (first, second) {
+                (Ok(segments), Ok(_)) => segments,
+                (Ok(segments), Err(fault)) | (Err(fault), Ok(segments)) => {
+                    found.damaged.push(fault);
+                    segments
+                }
+                (Err(fault), Err(_)) => return Err(failed(fault)),
+            };
+            found.segments.extend(segments);
+        }
     }
     check(&found.segments).map_err(failed)?;
     Ok(found)

@@ -162,6 +162,12 @@ impl StoreLocks {
         taken.map_err(lock_error(&self.path))
     }
 
+    /// Keeps views out of a store whose file is to be cut off; returns `None` if there are any.
+    pub(crate) fn keep_maps_out(&self) -> Result<Option<RangeLock>> {
+        let taken = self.file.try_exclusive(MAPS);
+        taken.map_err(lock_error(&self.path))
+    }
+
     /// Keeps the file from being cut off while it is mapped.
     pub(crate) fn tell_mapping(&self) -> Result<RangeLock> {
         let taken = self.file.try_shared(MAPS);
@@ -386,11 +392,15 @@ impl HandleSlotLease {
 
     /// Takes a free slot. The caller holds the open-close lock, so no other handle takes one.
     pub(crate) fn among(locks: &StoreLocks, shared: &Coordination, handle: u64) -> Result<Self> {
-        // Only free slots: the next rotation frees those of dead handles.
-        for index in 0..MAX_HANDLES {
-            if shared.slot(index).handle() != 0 {
-                continue;
-            }
+        // Free slots first: the next rotation frees those of dead handles. Then those of handles that died and left nothing
+        // to take back: if many were killed together, no one may be left who rotates.
+        let is_free = |index: &usize| shared.slot(*index).handle() == 0;
+        let leaves_nothing = |index: &usize| {
+            let slot = shared.slot(*index);
+            slot.handle() != 0 && slot.transaction() == 0 && slot.uncommitted() == 0
+        };
+        let free = (0..MAX_HANDLES).filter(is_free);
+        for index in free.chain((0..MAX_HANDLES).filter(leaves_nothing)) {
             let taken = locks.file.try_exclusive(LIVENESS + index as u64);
             // A handle that is just leaving may still hold the lock, or have died with the writer lock: whoever takes
             // that over must not find its slot alive. The next slot will do.

@@ -11,6 +11,7 @@ use crate::config::open_options::OpenOptions;
 use crate::engine::backup::copy_front::{front, mark_of};
 use crate::engine::backup::delta_writer::missing;
 use crate::engine::open::handle::check_exists;
+use crate::engine::open::leftover_logs::LeftoverLogs;
 use crate::error::{Error, Result};
 use crate::file::copy::{CopyMark, Moment, superblocks_of};
 use crate::file::layout::COPY_MARK_OFFSET;
@@ -18,12 +19,13 @@ use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
 use crate::filter::backup::delta_pages;
 use crate::page::PAGE_BYTES;
-use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
+use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::shm::place::Place;
 use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::meta::{Meta, read_mark, read_meta_of};
 use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::still_file::StillFile;
+use crate::sys::RangeLock;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// The result of [applying](crate::apply_delta) a delta.
@@ -62,8 +64,10 @@ pub(crate) fn apply(
     let file = file.map_err(|error| Error::io("open", path, error))?;
     let applying = Applying {
         delta: &delta,
+        place,
         path,
         file: &*file,
+        locks: &locks,
     };
     applying.run(watch)
 }
@@ -80,8 +84,10 @@ enum Before {
 
 struct Applying<'a> {
     delta: &'a Delta<'a>,
+    place: &'a Place,
     path: &'a Path,
     file: &'a dyn StorageFile,
+    locks: &'a StoreLocks,
 }
 
 impl Applying<'_> {
@@ -99,6 +105,7 @@ impl Applying<'_> {
         if let Before::Done(meta, mark) = &before {
             let resumed = mark.next.is_some();
             if resumed {
+                let _no_readers = self.keep_out_readers(meta.superblock.end_offset())?;
                 // The proof that it is done may be only in the page cache.
                 self.finish(&header, &meta.superblock)?;
             }
@@ -120,6 +127,10 @@ impl Applying<'_> {
         watched.at(0)?;
         let digest = pages.check(old, content.clone(), &mut watched)?;
         digest.map_or(Ok(()), |digest| self.expect(digest))?;
+        let least = old.map_or(u64::MAX, Superblock::end_offset);
+        let _no_readers = self.keep_out_readers(least.min(superblock.end_offset()))?;
+        // A handle that died before the superblock knew of its log has left one, which the next moment does not fit.
+        LeftoverLogs::of(self.place)?.remove_blank(self.place)?;
         let (mark, resumed) = match before {
             Before::Whole(meta, mark) => {
                 self.make_room(&meta.superblock, &superblock)?;
@@ -138,6 +149,21 @@ impl Applying<'_> {
         }
         self.finish(&header, &superblock)?;
         Ok(report(&superblock, self.delta.header.pages, resumed))
+    }
+
+    /// Keeps readers out, if the copy is to be shortened to this length at least for a moment: one that reads a map beyond
+    /// the end of its file is ended by the system. Until this work is done, the open-close lock lets no other in.
+    fn keep_out_readers(&self, length: u64) -> Result<[Option<RangeLock>; 2]> {
+        if self.length()? <= length {
+            return Ok([None, None]);
+        }
+        let readers = self.locks.keep_readers_out()?;
+        // Look-ups of a handle that was closed may still be under way.
+        let maps = self.locks.keep_maps_out()?;
+        match readers.is_some() && maps.is_some() {
+            true => Ok([readers, maps]),
+            false => Err(locked(self.path)),
+        }
     }
 
     /// Turns the copy, whose pages are durable, back into a store.

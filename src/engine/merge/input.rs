@@ -58,22 +58,13 @@ impl Input {
     }
 
     fn open(options: &OpenOptions, path: &Path) -> Result<Self> {
-        let store = match open_writable(options, path)? {
-            Some(store) => store,
-            None => {
-                let store = read_only::open_read_only(options, path)?;
-                match waiting(&store)? {
-                    0 => store,
-                    keys => {
-                        return Err(Error::KeysInLog {
-                            path: path.to_owned(),
-                            keys,
-                        });
-                    }
-                }
+        let (store, superblock) = match open_writable(options, path)? {
+            Some(store) => {
+                let superblock = store.views.current()?.superblock.clone();
+                (store, superblock)
             }
+            None => open_unwritable(options, path)?,
         };
-        let superblock = store.views.current()?.superblock.clone();
         Ok(Self {
             path: path.to_owned(),
             store,
@@ -297,6 +288,34 @@ fn open_writable(options: &OpenOptions, path: &Path) -> Result<Option<Session>> 
         ) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a store that can only be read, and returns its superblock with the commits that its logs have besides.
+///
+/// # Errors
+/// [`Error::KeysInLog`] if its pages don't hold all its keys.
+fn open_unwritable(options: &OpenOptions, path: &Path) -> Result<(Session, Superblock)> {
+    let store = read_only::open_read_only(options, path)?;
+    // Before the keys are counted: a commit that comes later covers keys that may not be in the pages.
+    let logged = Writer::of(&store).commits()?;
+    match waiting(&store)? {
+        0 => {}
+        keys => {
+            return Err(Error::KeysInLog {
+                path: path.to_owned(),
+                keys,
+            });
+        }
+    }
+    let mut superblock = store.views.current()?.superblock.clone();
+    for (writer, commit) in logged {
+        let known = superblock.commits.get(&writer);
+        if known.is_none_or(|known| known.sequence < commit.sequence) {
+            superblock.commit_sequence = superblock.commit_sequence.max(commit.sequence);
+            superblock.commits.insert(writer, commit);
+        }
+    }
+    Ok((store, superblock))
 }
 
 /// Returns the number of keys that are in logs and buffers but not in the pages.

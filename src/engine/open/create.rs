@@ -6,6 +6,7 @@ use crate::config::create_options::CreateOptions;
 use crate::config::open_options::OpenOptions;
 use crate::config::template::Template;
 use crate::engine::open::close::Session;
+use crate::engine::open::leftover_logs::LeftoverLogs;
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
 use crate::file::label::set_label;
@@ -17,8 +18,6 @@ use crate::shm::shm_files::clear_shared_memory;
 use crate::shm::shm_files::refuse_used;
 use crate::storefile::atomic_file::{AtomicFile, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
-use crate::wal::file::RECORDS_OFFSET;
-use crate::wal::log_path;
 
 /// Creates a store; `like` is the store that the options name as its template.
 pub(crate) fn create(
@@ -66,33 +65,10 @@ pub(crate) fn make(
 fn clear_leftovers(place: &Place) -> Result<()> {
     // Check this first: handles of a store that was moved away may still use all of it.
     refuse_used(place)?;
-    let mut blank = Vec::new();
-    for number in place.numbers("-log.")? {
-        let path = log_path(place, number);
-        let failed = |error| Error::io("look at", &path, error);
-        if !place.is_ours(&path, number)? {
-            continue;
-        }
-        if has_records(place, &path).map_err(failed)? {
-            return Err(Error::LeftoverLog { path });
-        }
-        blank.push(path);
-    }
-    for path in blank {
-        let removed = place.folder().remove(&path);
-        removed.map_err(|error| Error::io("remove a log without a record", &path, error))?;
-    }
+    LeftoverLogs::of(place)?
+        .expect_blank()?
+        .remove_blank(place)?;
     clear_shared_memory(place, None)
-}
-
-/// Returns whether anything was ever appended to a log, whatever store it belongs to.
-fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
-    let file = place.folder().open_file(path, false)?;
-    let mut first = Vec::new();
-    let mut rest = &file;
-    std::io::Seek::seek(&mut rest, std::io::SeekFrom::Start(RECORDS_OFFSET))?;
-    std::io::Read::read_to_end(&mut std::io::Read::take(rest, 64), &mut first)?;
-    Ok(first.iter().any(|byte| *byte != 0))
 }
 
 /// Extends a store's file to the length that its layers need.

@@ -8,6 +8,7 @@ pub(crate) mod close;
 pub(crate) mod create;
 pub(crate) mod follower;
 pub(crate) mod handle;
+pub(crate) mod leftover_logs;
 pub(crate) mod read_only;
 pub(crate) mod recover;
 pub(crate) mod recovered_log;

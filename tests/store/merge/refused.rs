@@ -344,6 +344,44 @@ impl Storage for Protected {
     }
 }
 
+/// Options by which a store can be read, but not written.
+fn protected(path: &Path) -> Options {
+    let storage = Protected {
+        disk: disk(),
+        path: path.to_owned(),
+    };
+    small().storage(Arc::new(storage))
+}
+
+/// A commit without a key before it stands in the log alone.
+#[test]
+fn a_store_that_can_only_be_read_keeps_the_commits_of_its_log() {
+    let bench = Bench::new();
+    for kind in [Kind::Fingerprint, Kind::Bloom, Kind::Scalable] {
+        let name = kind.to_string();
+        let options = small().kind(kind).capacity(20_000).fpr(1e-4);
+        let path = bench.make(&name, &options.transactional(true), &keys(0..0));
+        let store = small().writer("w").open(&path).unwrap();
+        store.insert_batch(&keys(0..130)).unwrap();
+        store.commit_with(b"1").unwrap();
+        store.checkpoint().unwrap();
+        assert_eq!(store.insert_batch(&keys(0..130)).unwrap(), [false; 130]);
+        store.commit_with(b"2").unwrap();
+        let last = store.last_commit("w").unwrap();
+        assert_eq!(last.as_ref().unwrap().tag, b"2");
+        let (_folder, killed) = image(&path);
+        store.close().unwrap();
+        let out = bench.path(&format!("{name}-out"));
+        protected(&killed).merge().union(&out, &[&killed]).unwrap();
+        assert_holds(&out, &keys(0..130));
+        let merged = small().writer("w").open(&out).unwrap();
+        assert_eq!(merged.last_commit("w").unwrap(), last, "{kind}");
+        let next = merged.commit_with(b"3").unwrap();
+        assert!(next > last.unwrap().sequence);
+        merged.close().unwrap();
+    }
+}
+
 #[test]
 fn a_store_that_can_only_be_read_has_no_keys_in_its_log() {
     let bench = Bench::new();
@@ -351,13 +389,6 @@ fn a_store_that_can_only_be_read_has_no_keys_in_its_log() {
         let name = kind.to_string();
         let options = small().kind(kind).capacity(20_000).fpr(1e-4);
         let path = bench.make(&name, &options, &keys(0..100));
-        let protected = |path: &Path| {
-            let storage = Protected {
-                disk: disk(),
-                path: path.to_owned(),
-            };
-            small().storage(Arc::new(storage))
-        };
         let out = bench.path(&format!("{name}-out"));
         let only_read = protected(&path).merge();
         let report = only_read.union(&out, &[&path]).unwrap();

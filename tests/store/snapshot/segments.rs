@@ -283,6 +283,37 @@ fn a_reader_of_the_copy_has_ended_when_a_delta_is_applied() {
     assert!(hashes.iter().all(|hash| reader.contains(*hash).unwrap()));
 }
 
+/// A map of a file that becomes shorter is no longer one of all its pages: to read it would end the process.
+#[test]
+fn a_copy_that_becomes_shorter_has_no_reader() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    insert(&store, 0..20_000);
+    let [copy, delta, whole] = ["-copy", "-delta", "-whole"].map(|name| beside(&path, name));
+    store.snapshot(&copy).unwrap();
+    let before = fs::read(&copy).unwrap();
+    for number in 500..20_000 {
+        assert!(store.remove(spread(number)).unwrap());
+    }
+    store.checkpoint_full().unwrap();
+    store.close().unwrap();
+    let store = options().open(&path).unwrap();
+    store.snapshot(&whole).unwrap();
+    store.snapshot_since(&delta, &copy).unwrap();
+    assert!(fs::metadata(&whole).unwrap().len() < before.len() as u64);
+    let reader = Options::new().open_read_only(&copy).unwrap();
+    let refused = options().apply(&delta, &copy);
+    assert!(
+        matches!(&refused, Err(Error::Locked { path }) if *path == copy),
+        "{refused:?}"
+    );
+    assert!(fs::read(&copy).unwrap() == before);
+    assert!((0..20_000).all(|number| reader.contains(spread(number)).unwrap()));
+    reader.close().unwrap();
+    options().apply(&delta, &copy).unwrap();
+    assert_same(&copy, &whole);
+}
+
 /// A store that goes on from a backup may name, by the same entry, other fingerprints than its former life did.
 #[test]
 fn segments_are_told_apart_by_their_pages() {

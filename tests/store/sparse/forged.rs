@@ -92,6 +92,38 @@ fn a_section_is_read_up_to_the_first_hash_that_does_not_rise() {
 }
 
 /// A section of zeros alone, of which nobody could tell whether its pages are being used for something else.
+/// A directory of 2^27 segments, of which there is one.
+#[test]
+fn a_directory_is_read_up_to_the_first_page_that_is_none() {
+    let (_folder, path) = place();
+    let store = small().kind(Kind::Fingerprint).create(&path).unwrap();
+    store.insert_batch(&keys(0..1000)).unwrap();
+    store.close().unwrap();
+    let (segments, end_page) = (1_u64 << 27, 1_u64 << 29);
+    let fields = [1 << 28, 1 << 27, segments, 1 << 28];
+    for (field, value) in (0..).zip(fields) {
+        forge_superblocks(&path, 320 + 8 * field, &value.to_le_bytes());
+    }
+    forge_superblocks(&path, 320 + 40, &end_page.to_le_bytes());
+    lengthen(&path, end_page * 4096);
+
+    let (options, counts) = counted();
+    for opened in [options.open_read_only(&path), options.open(&path)] {
+        let error = opened.unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                Error::Format {
+                    source: FormatError::SegmentDamaged { .. },
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        assert_few(&counts, "opening");
+    }
+}
+
 #[test]
 fn a_section_without_a_stamp_is_damaged() {
     let (_folder, path) = place();
