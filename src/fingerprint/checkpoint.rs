@@ -35,6 +35,8 @@ use crate::sys::two_threads::do_both;
 
 /// Segments from which on two threads merge them.
 const LEAST_FOR_TWO: usize = 8;
+/// Fewer keys than a full page has: numbers have at most 71 bits, with their ages.
+const LEAST_KEYS_IN_PAGE: u64 = 256;
 /// The most steps of a checkpoint. The old room of one is free for the next, so the file grows by the share of one.
 const MOST_STEPS: usize = 8;
 
@@ -84,6 +86,9 @@ impl<'a> FingerprintPass<'a> {
         let binding = file.header.binding();
         let mut superblock = meta.superblock.clone();
         let bound = (Some(space), binding);
+        // A merge that a process died in may have been of a later log, which was lost since.
+        let last = superblock.runs().last().map_or(0, |run| run.below_until);
+        let until = until.max(last);
         let mut runs = read_runs(&*file.raw, &file.place, &superblock, bound)?;
         // A segment of each list is in memory at a time.
         let lists = runs.iter().flat_map(RunSegments::lists);
@@ -359,7 +364,10 @@ impl<'a> FingerprintPass<'a> {
         let keys = step.merge.directory.keys.max(1);
         let grown = u128::from(pages) * u128::from(keys.saturating_add(step.merge.count));
         let grown = u64::try_from(grown / u128::from(keys)).unwrap_or(u64::MAX);
-        grown.saturating_add(self.access.options.segment_pages)
+        // Where hardly a key is left, many pages for each would be.
+        let most = pages.saturating_add(step.merge.count.div_ceil(LEAST_KEYS_IN_PAGE));
+        let segment = self.access.options.segment_pages;
+        grown.min(most).saturating_add(segment)
     }
 
     /// Merges a part of the segments, with room for `pages_at_once` at a time.

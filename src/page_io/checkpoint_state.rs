@@ -1,7 +1,7 @@
 //! What a handle keeps about the checkpoints that it runs.
 
-use std::sync::{Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread::{JoinHandle, ThreadId};
 
 use crate::page::Damage;
 use crate::sys::lock;
@@ -25,11 +25,27 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// While this is held, no other thread of this process runs a checkpoint.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ExcludedThreads<'a> {
+    by: &'a Mutex<Option<ThreadId>>,
+    _one: MutexGuard<'a, ()>,
+}
+
+impl Drop for ExcludedThreads<'_> {
+    fn drop(&mut self) {
+        *lock(self.by) = None;
+    }
+}
+
 /// The checkpoints of this process.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointState {
     /// Excludes this process's other checkpoints; the store file's lock excludes those of other processes.
     running: Mutex<()>,
+    /// The thread that excludes the others.
+    excluding: Mutex<Option<ThreadId>>,
     /// A thread runs a checkpoint, rather than just holding checkpoints off.
     is_running: AtomicBool,
     /// How many threads of this process wait until a checkpoint is through.
@@ -48,9 +64,35 @@ pub(crate) struct CheckpointState {
 }
 
 impl CheckpointState {
-    /// Keeps this process's other threads from running checkpoints.
-    pub(crate) fn exclude_threads(&self) -> MutexGuard<'_, ()> {
-        lock(&self.running)
+    /// Keeps this process's other threads from running checkpoints. Returns `None` if this very thread does so already,
+    /// which would wait for itself: a copy calls back its caller, who may do anything.
+    pub(crate) fn exclude_threads(&self) -> Option<ExcludedThreads<'_>> {
+        if self.is_excluding() {
+            return None;
+        }
+        Some(self.excluded(lock(&self.running)))
+    }
+
+    /// Does so unless another thread does, or this one.
+    pub(crate) fn try_exclude_threads(&self) -> Option<ExcludedThreads<'_>> {
+        match self.running.try_lock() {
+            Ok(one) => Some(self.excluded(one)),
+            Err(TryLockError::Poisoned(one)) => Some(self.excluded(one.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn excluded<'a>(&'a self, one: MutexGuard<'a, ()>) -> ExcludedThreads<'a> {
+        *lock(&self.excluding) = Some(std::thread::current().id());
+        ExcludedThreads {
+            by: &self.excluding,
+            _one: one,
+        }
+    }
+
+    /// Returns whether this thread keeps the others from running checkpoints.
+    pub(crate) fn is_excluding(&self) -> bool {
+        *lock(&self.excluding) == Some(std::thread::current().id())
     }
 
     /// Sets whether a checkpoint is running. The caller excludes other threads.

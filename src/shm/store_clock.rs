@@ -53,7 +53,9 @@ impl StoreClock {
         let own = match told {
             Some(told) => OwnTime::Told(milliseconds(told)),
             None => OwnTime::Wall {
-                opened: milliseconds(SystemTime::now()),
+                // A clock that is behind the store's time, perhaps until the system has asked for the time, would let that
+                // stand still for as long as the handle lives.
+                opened: milliseconds(SystemTime::now()).max(shared.clock()),
                 start: since_start(),
             },
         };

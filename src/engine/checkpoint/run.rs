@@ -1,7 +1,7 @@
 //! When a checkpoint runs and which thread runs it: at once or on a thread of its own, after another handle's or in its
 //! place.
 
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::config::open_options::OpenOptions;
@@ -15,12 +15,12 @@ use crate::generation::Generation;
 use crate::generation::log_files::LogFiles;
 use crate::memtable::ShmCorruption;
 use crate::page_io::PageAccess;
-use crate::page_io::checkpoint_state::CheckpointState;
+use crate::page_io::checkpoint_state::{CheckpointState, ExcludedThreads};
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::prefetch::hints::LookupHints;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::{Access, Handle};
-use crate::shm::locks::Intention;
+use crate::shm::locks::{DYING, Intention};
 use crate::shm::shm_files::{buffer_path, remove_if_there};
 use crate::storefile::store_file::StoreFile;
 use crate::sys::{AddressSpace, RangeLock, wait_until};
@@ -50,7 +50,7 @@ pub(crate) struct Checkpointer<'a> {
 struct Running<'a> {
     checkpointer: Checkpointer<'a>,
     _one_process: Option<RangeLock>,
-    _one_thread: MutexGuard<'a, ()>,
+    _one_thread: ExcludedThreads<'a>,
 }
 
 impl Drop for Running<'_> {
@@ -74,7 +74,7 @@ impl Drop for Running<'_> {
 /// While this is held, no handle runs a checkpoint.
 pub(crate) struct HeldOff<'a> {
     _one_process: Option<RangeLock>,
-    _one_thread: MutexGuard<'a, ()>,
+    _one_thread: ExcludedThreads<'a>,
 }
 
 impl<'a> Checkpointer<'a> {
@@ -192,7 +192,14 @@ impl<'a> Checkpointer<'a> {
 
     /// Takes the checkpoint lock; `None` if no checkpoint is due any more.
     fn begin(&self, patience: Duration) -> Result<Option<Running<'a>>> {
-        let one_thread = self.state.exclude_threads();
+        let one_thread = match patience.is_zero() {
+            // Who has no time must not wait for a copy that a thread makes.
+            true => self
+                .state
+                .try_exclude_threads()
+                .ok_or_else(|| self.busy())?,
+            false => self.exclude_threads()?,
+        };
         let mut one_process = None;
         if self.handle.access == Access::Shared {
             wait_until(patience, || {
@@ -292,7 +299,11 @@ impl<'a> Checkpointer<'a> {
         };
         // It writes pages, as a checkpoint does (I5).
         assert!(self.handle.writes(), "pages moved by a reader");
-        let held_off = self.hold_off()?;
+        // Others may read all of the store for minutes: then the file stays as it is, and the next session compacts it.
+        let held_off = match self.hold_off_within(DYING.min(self.options.timeout)) {
+            Err(Error::Busy { .. }) => return Ok(()),
+            held_off => held_off?,
+        };
         let compacted = compaction.run();
         match compacted {
             Err(Error::NoSpace { .. }) => return Ok(()),
@@ -309,14 +320,41 @@ impl<'a> Checkpointer<'a> {
 
     /// Keeps all handles from running checkpoints, and waits for one that is running.
     pub(crate) fn hold_off(&self) -> Result<HeldOff<'a>> {
-        let one_thread = self.state.exclude_threads();
+        self.hold_off_within(self.options.timeout)
+    }
+
+    /// Does the same, and waits for other processes no longer than this.
+    fn hold_off_within(&self, patience: Duration) -> Result<HeldOff<'a>> {
+        let one_thread = self.exclude_threads()?;
         Ok(HeldOff {
-            _one_process: self.exclude_processes()?,
+            _one_process: self.exclude_processes(patience)?,
             _one_thread: one_thread,
         })
     }
 
-    fn exclude_processes(&self) -> Result<Option<RangeLock>> {
+    fn exclude_threads(&self) -> Result<ExcludedThreads<'a>> {
+        let excluded = self.state.exclude_threads();
+        excluded.ok_or_else(|| self.own_copy())
+    }
+
+    /// Fails if this thread is making a copy, or reads all of the store, and calls back its caller: what waits for that
+    /// would wait for itself.
+    pub(crate) fn expect_no_own_copy(&self) -> Result<()> {
+        match self.state.is_excluding() {
+            true => Err(self.own_copy()),
+            false => Ok(()),
+        }
+    }
+
+    fn own_copy(&self) -> Error {
+        Error::Busy {
+            path: self.file.place.to_path_buf(),
+            what: "a copy or a check that this thread is making, which waits for its callback",
+            process: None,
+        }
+    }
+
+    fn exclude_processes(&self, patience: Duration) -> Result<Option<RangeLock>> {
         if self.handle.access == Access::Alone {
             return Ok(None);
         }
@@ -324,16 +362,22 @@ impl<'a> Checkpointer<'a> {
             true => Intention::Write,
             false => Intention::Read,
         };
-        let timeout = self.options.timeout;
-        let taken = self.handle.locks.hold_checkpoints_off(intention, timeout)?;
+        let taken = self
+            .handle
+            .locks
+            .hold_checkpoints_off(intention, patience)?;
         if taken.is_some() {
             return Ok(taken);
         }
-        Err(Error::Busy {
+        Err(self.busy())
+    }
+
+    fn busy(&self) -> Error {
+        Error::Busy {
             path: self.file.place.to_path_buf(),
             what: "a checkpoint",
             process: None,
-        })
+        }
     }
 
     /// Removes the log and the buffer of a past generation, if they are still there. What replaces them should be

@@ -90,6 +90,7 @@ impl<'a> Closer<'a> {
             self.end(None);
             return named.map(|()| true);
         }
+        self.checkpointer.expect_no_own_copy()?;
         let _closing = self.checkpoints.note_closing();
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {

@@ -253,8 +253,11 @@ impl Opening<'_> {
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
         let lease = HandleSlotLease::among(self.locks, &shared, handle)?;
-        let (active, sealed, meta) =
-            attach_all(path, &*self.file, &shared, self.key_model(), true)?;
+        let attached = attach_all(path, &*self.file, &shared, self.key_model(), true);
+        let (active, sealed, meta) = attached.inspect_err(|_| {
+            // Nothing was claimed, and the open-close lock is still held.
+            shared.slot(lease.index).set_handle(0);
+        })?;
         let held = Some(Held { presence, lease });
         let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
@@ -266,13 +269,21 @@ impl Opening<'_> {
             held,
             recovery: RecoveryReport::joined(),
         })?;
-        engine.views.renew()?;
-        // Handles that have died since are noticed now, and a checkpoint that died with one continues.
-        Writer::of(&engine).lock()?.reap_dead_handles()?;
-        if engine.shared.checkpointed() < engine.shared.active() {
-            Resumption::of(&engine).resume_checkpoint()?;
+        if let Err(error) = Self::begin_among_others(&engine) {
+            engine.shared.slot(engine.handle.slot).set_handle(0);
+            return Err(error.into());
         }
         Ok(Session::of(engine))
+    }
+
+    fn begin_among_others(engine: &Engine) -> Result<()> {
+        engine.views.renew()?;
+        // Handles that have died since are noticed now, and a checkpoint that died with one continues.
+        Writer::of(engine).lock()?.reap_dead_handles()?;
+        match engine.shared.checkpointed() < engine.shared.active() {
+            true => Resumption::of(engine).resume_checkpoint(),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn begin_words(

@@ -39,24 +39,29 @@ impl Writer<'_> {
                 got: tag.len(),
             });
         }
+        let mut has_synced = false;
         let (sequence, active, end) = loop {
             let mut guard = self.lock()?;
             guard.ensure_log_space()?;
-            match guard.view.sealed.clone() {
-                // The commit may cover keys in the log that is being checkpointed. That log must be durable before this
-                // one holds a mark, because the mark proves it.
-                Some(sealed) if sealed.buffer.durable() < sealed.buffer.tail().end => {
-                    drop(guard);
-                    let outcome = self.sync_sealed(&sealed);
-                    self.handle.poison_on_failure(outcome)?;
-                }
-                _ => {
-                    let sequence = guard.mark(tag)?;
-                    let active = Arc::clone(&guard.view.active);
-                    let end = guard.local.end.end;
-                    break (sequence, active, end);
+            // The commit may cover keys in the log that is being checkpointed. That log must be durable before this one
+            // holds a mark, because the mark proves it.
+            if let Some(sealed) = guard.view.sealed.clone()
+                && sealed.buffer.durable() < sealed.buffer.tail().end
+            {
+                // Where a step takes no longer than the syncs of a new log, each round would meet another sealed one.
+                let held = has_synced.then_some(guard);
+                let outcome = self.sync_sealed(&sealed);
+                self.handle.poison_on_failure(outcome)?;
+                has_synced = true;
+                match held {
+                    Some(held) => guard = held,
+                    None => continue,
                 }
             }
+            let sequence = guard.mark(tag)?;
+            let active = Arc::clone(&guard.view.active);
+            let end = guard.local.end.end;
+            break (sequence, active, end);
         };
         // Sync without the writer lock: other threads go on inserting, and commits that arrive meanwhile share the next
         // sync.

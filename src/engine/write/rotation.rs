@@ -54,13 +54,19 @@ impl Writer<'_> {
 
     /// Does the same as [`checkpoint`](Self::checkpoint), and leaves one run.
     pub(crate) fn checkpoint_full(&self) -> Result<()> {
+        // First, what came has a run of its own: a merge of all pages that meets one which can't be read, once a part of it is
+        // published, keeps its log, and keys in it would wait until the store is repaired.
+        self.checkpoint()?;
+        if self.file.read_meta()?.superblock.runs.is_none() {
+            return Ok(());
+        }
         self.checkpoints.set_full(true);
-        let merged = self.checkpoint().and_then(|()| {
-            // Without a log there was nothing to move, and a checkpoint of another process leaves runs.
-            match self.file.read_meta()?.superblock.runs {
-                Some(_) => self.checkpoint_with(self.options),
-                None => Ok(()),
+        let merged = self.seal_and_checkpoint(self.options, |guard| {
+            guard.ensure_log_space()?;
+            if guard.view.active.buffer.keys() > 0 {
+                guard.rotate()?;
             }
+            guard.seal_active(false)
         });
         self.checkpoints.set_full(false);
         merged

@@ -5,6 +5,7 @@ mod basics;
 mod carried;
 mod closing;
 mod drains;
+mod full_merges;
 mod levels;
 mod overtaken;
 mod room;

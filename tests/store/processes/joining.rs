@@ -37,8 +37,8 @@ fn is_taken(store: &Path, slot: usize) -> bool {
 fn join_the_dying(options: &Options, path: &Path, child: &mut Process) -> Store {
     std::thread::scope(|scope| {
         let joining = scope.spawn(|| options.open(path));
-        // The one before tried in vain.
-        while !is_taken(path, 2) {
+        // One that tried in vain before has given its place back.
+        while !is_taken(path, 1) {
             assert!(!joining.is_finished(), "it did not wait");
             std::thread::yield_now();
         }

@@ -1,14 +1,15 @@
 //! Copies taken while others insert.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use everseen::Kind;
 use everseen::testing::Options;
+use everseen::{Error, Kind, Progress};
 
 use super::setting::{KINDS, assert_same, insert, options, store};
 use crate::support::files::{beside, small};
@@ -214,7 +215,7 @@ fn threads_go_on_while_it_is_copied() {
                     wait_for(before + 3);
                     during = true;
                 }
-                std::ops::ControlFlow::Continue(())
+                ControlFlow::Continue(())
             })
             .unwrap();
         drop(ended);
@@ -240,14 +241,14 @@ fn make_checkpoints_wait(kind: Kind) {
     // What is told first is told in the midst of it.
     let meanwhile = |numbers: std::ops::Range<u64>| {
         let (mut left, other) = (Some(numbers), &other);
-        move |_: everseen::Progress| {
+        move |_: Progress| {
             if let Some(numbers) = left.take() {
                 insert(other, numbers);
                 let refused = other.checkpoint().unwrap_err();
-                let is_busy = matches!(refused, everseen::Error::Busy { .. });
+                let is_busy = matches!(refused, Error::Busy { .. });
                 assert!(is_busy, "{refused:?}");
             }
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         }
     };
     store
@@ -262,4 +263,39 @@ fn make_checkpoints_wait(kind: Kind) {
     other.close().unwrap();
     store.close().unwrap();
     super::setting::assert_whole(&path, 0..1020);
+}
+
+/// A callback runs on the thread that makes the copy. What waits until no copy is made would wait for ever.
+#[test]
+fn a_callback_that_would_wait_for_its_own_copy_is_refused() {
+    for kind in KINDS {
+        let (_folder, path, store) = store(&options(kind), 0..1000);
+        let [copy, delta, other] = ["-copy", "-delta", "-other"].map(|name| beside(&path, name));
+        // The first call is sure to come in the midst of it.
+        let ended = store.snapshot_watched(&copy, |_| {
+            insert(&store, 1000..1010);
+            for (what, outcome) in [
+                ("verify", store.verify().map(drop)),
+                ("checkpoint", store.checkpoint()),
+                ("snapshot", store.snapshot(&other).map(drop)),
+                ("close", store.close().map(drop)),
+            ] {
+                let is_busy = matches!(outcome, Err(Error::Busy { .. }));
+                assert!(is_busy, "{kind}, {what}: {outcome:?}");
+            }
+            ControlFlow::Break(())
+        });
+        assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+        store.snapshot(&copy).unwrap();
+        let mut refused = false;
+        let ended = store.snapshot_since_watched(&delta, &copy, |_| {
+            let outcome = store.close();
+            refused = matches!(outcome, Err(Error::Busy { .. }));
+            ControlFlow::Break(())
+        });
+        assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+        assert!(refused, "{kind}");
+        store.close().unwrap();
+        super::setting::assert_whole(&path, 0..1010);
+    }
 }
