@@ -1,6 +1,6 @@
 //! What a store says about itself, and its repair.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use crate::api::store::Store;
 use crate::config::damage_policy::OnDamage;
@@ -14,6 +14,7 @@ use crate::engine::read::Reader;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::error::Result;
 use crate::page::PageState;
+use crate::storefile::progress::{Progress, Visited};
 
 impl Store {
     /// Returns what the store knows about itself without reading its pages.
@@ -49,7 +50,19 @@ impl Store {
     /// # Errors
     /// If the header or both superblocks are damaged.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.read(|engine| Self::verify_in(engine, &mut |_, _, _| {}))
+        self.read(|engine| Self::verify_in(engine, |checker| checker.verify(&mut |_| Ok(()))))
+    }
+
+    /// Like [`verify`](Self::verify), but reports its progress to `watch` from time to time. `watch` may end it early. What
+    /// is to be read twice counts twice.
+    ///
+    /// # Errors
+    /// The same as [`verify`](Self::verify); [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn verify_watched(
+        &self,
+        mut watch: impl FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<VerifyReport> {
+        self.read(|engine| Self::verify_in(engine, |checker| checker.verify_watched(&mut watch)))
     }
 
     /// Does the same as [`verify`](Self::verify), and passes on what it finds: `each` gets the number of a layer, a run of
@@ -61,14 +74,20 @@ impl Store {
         &self,
         mut each: impl FnMut(u32, Range<u64>, PageState),
     ) -> Result<VerifyReport> {
-        self.read_once(|engine| Self::verify_in(engine, &mut each))
+        let mut visit = |visited| {
+            if let Visited::Pages(layer, pages, state) = visited {
+                each(layer, pages, state);
+            }
+            Ok(())
+        };
+        self.read_once(|engine| Self::verify_in(engine, |checker| checker.verify(&mut visit)))
     }
 
-    fn verify_in(
-        engine: &Engine,
-        each: &mut dyn FnMut(u32, Range<u64>, PageState),
+    fn verify_in<'e>(
+        engine: &'e Engine,
+        check: impl FnOnce(Checker<'e>) -> Result<VerifyReport>,
     ) -> Result<VerifyReport> {
-        let report = Checker::of(engine).verify(each)?;
+        let report = check(Checker::of(engine))?;
         Reader::of(engine).expect_name()?;
         Ok(report)
     }

@@ -20,7 +20,7 @@ pub(crate) fn rewrite_damaged(
         rewrite(scan, &damage, generation, on)?;
         Ok(listed.add(damage, 1))
     };
-    let outcome = scan.for_each_page(|_| {}, bad);
+    let outcome = scan.for_each_page(|_| Ok(()), bad);
     let outcome = outcome.and_then(|()| match listed.pages.is_empty() {
         true => Ok(()),
         false => scan.file.sync("sync the repaired pages of"),

@@ -12,6 +12,7 @@ use crate::page::Damage;
 use crate::page::{self, Content, PAGE_BYTES, PageState};
 use crate::shm::coordination::Coordination;
 use crate::storefile::page_scan::{self, Pages};
+use crate::storefile::progress::{Visit, Visited};
 use crate::storefile::store_file::StoreFile;
 
 /// The most damaged pages that are listed. A longer list would be of no use.
@@ -70,10 +71,7 @@ pub(crate) struct LayerScan<'a> {
 
 impl LayerScan<'_> {
     /// Checks all pages. `each` gets what is found in which pages of which layer.
-    pub(crate) fn verify(
-        self,
-        each: &mut dyn FnMut(u32, Range<u64>, PageState),
-    ) -> Result<LayerReport> {
+    pub(crate) fn verify(self, each: &mut Visit<'_>) -> Result<LayerReport> {
         let mut layers: Vec<_> = self.layers.iter().map(Occupied::new).collect();
         let mut report = LayerReport {
             pages: page_scan::count(self.layers),
@@ -84,21 +82,21 @@ impl LayerScan<'_> {
             Look::Blank(layer, pages) => {
                 report.blank += pages.end - pages.start;
                 layers[layer].blank(pages.end - pages.start);
-                each.borrow_mut()(layer as u32, pages, PageState::Blank);
+                each.borrow_mut()(Visited::Pages(layer as u32, pages, PageState::Blank))
             }
             Look::Sealed(layer, number, occupancy, page) => {
                 report.bits_set += u64::from(occupancy);
                 layers[layer].page(occupancy, page);
                 let good = PageState::Good { set: occupancy };
-                each.borrow_mut()(layer as u32, number..number + 1, good);
+                each.borrow_mut()(Visited::Pages(layer as u32, number..number + 1, good))
             }
         };
         let mut listed = Listed::default();
         let bad = |damage: Damage, run| {
             let (layer, first) = (damage.layer, damage.page);
             let pages = listed.add(damage, run);
-            each.borrow_mut()(layer, first..first + pages, PageState::Damaged);
-            Ok(pages)
+            let damaged = Visited::Pages(layer, first..first + pages, PageState::Damaged);
+            each.borrow_mut()(damaged).map(|()| pages)
         };
         self.for_each_page(look, bad)?;
         report.damaged = listed;
@@ -111,7 +109,7 @@ impl LayerScan<'_> {
     /// handled.
     pub(super) fn for_each_page(
         self,
-        mut good: impl FnMut(Look<'_>),
+        mut good: impl FnMut(Look<'_>) -> Result<()>,
         mut bad: impl FnMut(Damage, u64) -> Result<u64>,
     ) -> Result<()> {
         // A layer that is not mapped would not be read, and its damage not told (I6).
@@ -133,13 +131,13 @@ impl LayerScan<'_> {
                         good(Look::Blank(
                             index,
                             at - layer.first_page..end - layer.first_page,
-                        ));
+                        ))?;
                     }
                     Ok(Content::Sealed { occupancy, .. })
                         if page::count_occupied(cell, pages.page(at, end)?) == occupancy =>
                     {
                         let number = at - layer.first_page;
-                        good(Look::Sealed(index, number, occupancy, pages.page(at, end)?));
+                        good(Look::Sealed(index, number, occupancy, pages.page(at, end)?))?;
                     }
                     _ => {
                         let mut number = at;

@@ -1,6 +1,5 @@
 //! What verifying, repairing and counting ask of the pages, by kind.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bloom::layer_pages::LayerPages;
@@ -11,10 +10,11 @@ use crate::config::damage_policy::OnDamage;
 use crate::error::Result;
 use crate::file::{Header, Layer, Superblock};
 use crate::fingerprint::verify::{self, verify_segments};
-use crate::page::{Kind, PageState};
+use crate::page::Kind;
 use crate::shm::coordination::Coordination;
 use crate::sizing;
 use crate::storefile::meta::Meta;
+use crate::storefile::progress::Visit;
 use crate::storefile::store_file::StoreFile;
 
 pub(crate) use crate::bloom::occupancy::{LayerOccupancy, together};
@@ -60,7 +60,7 @@ pub(crate) struct FoundPages {
 pub(crate) fn verify(
     pages: CheckedPages<'_>,
     meta: &Meta,
-    each: &mut dyn FnMut(u32, Range<u64>, PageState),
+    each: &mut Visit<'_>,
 ) -> Result<FoundPages> {
     Ok(match pages.file.header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Counting => {
@@ -75,7 +75,6 @@ pub(crate) fn verify(
             }
         }
         Kind::Fingerprint => {
-            let each = &mut |page, state| each(0, page..page + 1, state);
             let found = verify_segments(pages.file, meta, each)?;
             FoundPages {
                 pages: found.pages,
@@ -126,10 +125,18 @@ pub(crate) fn repair<'a>(pages: CheckedPages<'a>, superblock: &Superblock) -> Re
         }),
         Kind::Fingerprint => {
             let meta = pages.file.read_meta()?;
-            let found = verify_segments(pages.file, &meta, &mut |_, _| {})?;
+            let found = verify_segments(pages.file, &meta, &mut |_| Ok(()))?;
             Repair::ByCheckpoint(found.damaged)
         }
     })
+}
+
+/// Returns how many pages a check of all of them reads, those that it reads twice counted twice.
+pub(crate) fn pages_to_read(superblock: &Superblock) -> u64 {
+    let layers = superblock.layers.iter().map(|layer| layer.pages);
+    let passes = if superblock.runs().is_empty() { 1 } else { 2 };
+    let segments = superblock.segment_pages().saturating_mul(passes);
+    layers.fold(segments, u64::saturating_add)
 }
 
 /// Returns the rate of wrong answers that is expected of the pages at their current fill.

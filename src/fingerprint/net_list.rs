@@ -7,6 +7,7 @@ use crate::fingerprint::runs::run_directories::{RunSegments, read_runs};
 use crate::fingerprint::runs::young_changes::over;
 use crate::fingerprint::segment::entry::{List, Segment};
 use crate::page::ages::Ages;
+use crate::storefile::progress::{Visit, Visited};
 use crate::storefile::still_file::StillFile;
 
 /// The entries of some runs, merged.
@@ -199,8 +200,12 @@ impl CheckedRun {
 /// Entries that are counted at once, about: 2 MiB of them.
 const COUNTED_AT_ONCE: u64 = 1 << 18;
 
-/// Counts the entries of all runs, and holds each against the runs below.
-pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<CheckedRuns> {
+/// Counts the entries of all runs, and holds each against the runs below. `each` gets how many pages were read for it.
+pub(crate) fn check_runs(
+    from: ListedFile<'_>,
+    runs: &[RunSegments],
+    each: &mut Visit<'_>,
+) -> Result<CheckedRuns> {
     let (mut lists, mut entries) = (Vec::with_capacity(runs.len()), 0_u64);
     // The oldest first.
     for run in runs {
@@ -218,6 +223,7 @@ pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<C
     };
     let (space, _) = from.bound;
     let parts = entries.div_ceil(COUNTED_AT_ONCE).max(1);
+    let pages: u64 = lists.iter().flatten().map(FingerprintList::pages).sum();
     for end in space.parts_of(&(0..space.count()), parts) {
         let mut there = Vec::new();
         for (number, lists) in lists.iter_mut().enumerate() {
@@ -232,6 +238,8 @@ pub(crate) fn check_runs(from: ListedFile<'_>, runs: &[RunSegments]) -> Result<C
             };
         }
         found.keys += there.len() as u64;
+        // Entries spread over the parts evenly.
+        each(Visited::Again(pages / parts))?;
     }
     Ok(found)
 }

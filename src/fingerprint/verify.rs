@@ -13,6 +13,7 @@ use crate::fingerprint::segment::image::Image;
 use crate::page::ages::Ages;
 use crate::page::{Binding, PageState};
 use crate::storefile::meta::Meta;
+use crate::storefile::progress::{Visit, Visited};
 use crate::storefile::store_file::StoreFile;
 
 /// A damaged page of a store of fingerprints.
@@ -62,11 +63,11 @@ pub(crate) fn expect_repairable(on: OnDamage) -> Result<()> {
 }
 
 /// Checks every byte of the segments. The caller keeps checkpoints from running. `each` gets the number of each page of
-/// fingerprints, counted over all segments, and how it is.
+/// fingerprints, counted over all segments, and how it is; then which pages were read again, if there are several runs.
 pub(crate) fn verify_segments(
     file: &StoreFile,
     meta: &Meta,
-    each: &mut dyn FnMut(u64, PageState),
+    each: &mut Visit<'_>,
 ) -> Result<SegmentReport> {
     let superblock = &meta.superblock;
     let (_, space) = expect_directory(&file.place, superblock, file.header.space())?;
@@ -102,7 +103,7 @@ pub(crate) fn verify_segments(
             ages: Ages::left_out(space.age_bits()),
             salvages: true,
         };
-        sum_up(&mut report, superblock, check_runs(from, &runs)?);
+        sum_up(&mut report, superblock, check_runs(from, &runs, each)?);
     }
     Ok(report)
 }
@@ -156,12 +157,7 @@ struct Verified<'a> {
 
 impl Verified<'_> {
     /// Checks a segment whose range ends here.
-    fn segment(
-        &mut self,
-        segment: &Segment,
-        end: u64,
-        each: &mut dyn FnMut(u64, PageState),
-    ) -> Result<()> {
+    fn segment(&mut self, segment: &Segment, end: u64, each: &mut Visit<'_>) -> Result<()> {
         let report = &mut self.report;
         read_segment(&*self.file.raw, &self.file.place, segment, &mut self.bytes)?;
         let Some(image) = Image::of(self.binding, *segment, end, &self.bytes) else {
@@ -192,7 +188,8 @@ impl Verified<'_> {
                     PageState::Damaged
                 }
             };
-            each(self.listed + page as u64, state);
+            let number = self.listed + page as u64;
+            each(Visited::Pages(0, number..number + 1, state))?;
         }
         self.listed += u64::from(segment.pages);
         if let Err(fault) = image.check_keys(report.keys - before)

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use crate::error::{Error, Result};
-use crate::page::PAGE_BYTES;
+use crate::page::{PAGE_BYTES, PageState};
 use crate::storefile::page_scan::READ_PAGES;
 
 /// The progress of a long call.
@@ -14,6 +14,27 @@ pub struct Progress {
     pub done: u64,
     /// Bytes to do in total.
     pub total: u64,
+}
+
+/// What a check of all pages passes on. An error ends it.
+pub(crate) type Visit<'a> = dyn FnMut(Visited) -> Result<()> + 'a;
+
+/// What a check of all pages has come to.
+pub(crate) enum Visited {
+    /// Pages of a layer, counted from 0 in it, and what each of them is.
+    Pages(u32, Range<u64>, PageState),
+    /// So many pages that were read once more, to compare runs.
+    Again(u64),
+}
+
+impl Visited {
+    /// Returns how many pages were read.
+    pub(crate) fn pages(&self) -> u64 {
+        match self {
+            Self::Pages(_, pages, _) => pages.end - pages.start,
+            Self::Again(pages) => *pages,
+        }
+    }
 }
 
 /// Reports the progress of a call.
@@ -41,8 +62,15 @@ impl<'a> Watched<'a> {
 
     /// Records one more page as done. Reports it from time to time.
     pub(crate) fn page(&mut self) -> Result<()> {
-        let done = self.progress.done + PAGE_BYTES as u64;
-        if (done / PAGE_BYTES as u64).is_multiple_of(READ_PAGES) {
+        self.more(1)
+    }
+
+    /// Records so many more pages as done. Reports them from time to time.
+    pub(crate) fn more(&mut self, pages: u64) -> Result<()> {
+        let before = self.progress.done / PAGE_BYTES as u64;
+        let now = before.saturating_add(pages);
+        let done = now.saturating_mul(PAGE_BYTES as u64);
+        if before / READ_PAGES != now / READ_PAGES {
             return self.at(done);
         }
         self.progress.done = done;

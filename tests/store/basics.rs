@@ -2,6 +2,7 @@
 
 use everseen::testing::{Appending, Options};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use everseen::{Error, FormatError, Kind, PageState, Store, Verdict};
@@ -292,6 +293,44 @@ fn pages_are_told_by_their_layer() {
     });
     assert!(report.unwrap().is_ok());
     assert_eq!(told, layers);
+}
+
+/// Progress rises to its end, over all runs, and the watcher may end it at any moment.
+#[test]
+fn a_check_of_all_pages_tells_how_far_it_is() {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = small().kind(kind).capacity(200_000).least_run(64);
+        let store = options.create(folder.path().join("store")).unwrap();
+        for some in [0..100_000, 100_000..100_500, 100_500..100_600] {
+            let keys: Vec<_> = some.map(key).collect();
+            store.insert_batch(&keys).unwrap();
+            store.checkpoint().unwrap();
+        }
+        let report = store.verify().unwrap();
+        let mut told = Vec::new();
+        let watched = store.verify_watched(|progress| {
+            told.push((progress.done, progress.total));
+            ControlFlow::Continue(())
+        });
+        assert_eq!(watched.unwrap(), report, "{kind}");
+        let total = told[0].1;
+        assert!(told.is_sorted() && told.iter().all(|one| one.1 == total));
+        assert_eq!((told[0].0, told.last().unwrap().0), (0, total), "{kind}");
+        assert!(total >= report.pages * 4096 / 2, "{kind}: {total}");
+        for moment in 0..told.len() {
+            let mut calls = 0;
+            let ended = store.verify_watched(|_| {
+                calls += 1;
+                match calls > moment {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+        }
+        store.close().unwrap();
+    }
 }
 
 /// Each finds no store, and one of them makes it.

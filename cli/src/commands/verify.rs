@@ -1,6 +1,7 @@
 //! `everseen verify`: check every page of a store.
 
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use everseen::{Damage, OpenOptions, SegmentDamage, VerifyReport};
@@ -10,6 +11,7 @@ use crate::error::CliError;
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
 use crate::output::format::{many, thousands};
+use crate::output::progress::Progress;
 use crate::output::{print, print_json};
 use crate::process::exit_code::ExitCode;
 
@@ -41,7 +43,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         .timeout
         .apply(OpenOptions::new().follow(true))
         .open_read_only(&args.store)?;
-    let report = store.verify()?;
+    let mut bar = Progress::of_bytes();
+    let report = store.verify_watched(|progress| {
+        bar.update_bytes(progress.done, progress.total);
+        ControlFlow::Continue(())
+    })?;
+    drop(bar);
     store.close()?;
     if args.json {
         print_json(&Json::from(&report))?;
@@ -67,7 +74,7 @@ struct Json {
 }
 
 #[derive(Serialize)]
-struct JsonSegmentDamage {
+pub struct JsonSegmentDamage {
     page: u64,
     /// The number of keys that may be lost.
     keys: u64,
@@ -143,14 +150,20 @@ fn text(report: &VerifyReport) -> String {
     }
     text += &format!("{pages}, {} damaged:\n", thousands(found));
     text += &self::pages(&report.damaged, report.unlisted, "");
-    for SegmentDamage { keys, reason, .. } in &report.segments {
-        let keys = match keys {
-            0 => "no key is lost with it".to_owned(),
-            keys => format!("about {}", many(*keys, "key")),
-        };
-        let _ = writeln!(text, "  {reason}: {keys}");
-    }
+    text += &segments(&report.segments, "");
     text + "`everseen repair` makes the store usable again, without the keys that are lost\n"
+}
+
+/// Returns a line for each page of a store of fingerprints, which ends with what its keys have become.
+pub fn segments(damaged: &[SegmentDamage], fate: &str) -> String {
+    let line = |damage: &SegmentDamage| {
+        let keys = match damage.keys {
+            0 => "no key is lost with it".to_owned(),
+            keys => format!("about {}{fate}", many(keys, "key")),
+        };
+        format!("  {}: {keys}\n", damage.reason)
+    };
+    damaged.iter().map(line).collect()
 }
 
 /// Returns how many damaged pages there are, whatever they hold.

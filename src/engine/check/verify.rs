@@ -1,6 +1,6 @@
 //! Reads everything and lists what is damaged.
 
-use std::ops::Range;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -9,11 +9,11 @@ use crate::engine::view::{View, ViewCell};
 use crate::error::Result;
 use crate::file::{FormatError, SuperblockFault};
 use crate::filter::check::{self as filter, CheckedPages, LayerOccupancy, SegmentDamage, together};
-use crate::page::Damage;
-use crate::page::PageState;
+use crate::page::{Damage, PAGE_BYTES};
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::storefile::meta::section_error;
+use crate::storefile::progress::{Progress, Visit, Watched};
 use crate::storefile::store_file::StoreFile;
 
 /// The result of [`Store::verify`](crate::Store::verify).
@@ -94,12 +94,23 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Does as [`verify`](Self::verify), and reports the progress.
+    pub(crate) fn verify_watched(
+        &self,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<VerifyReport> {
+        let pages = filter::pages_to_read(&self.file.read_meta()?.superblock);
+        let total = pages.saturating_mul(PAGE_BYTES as u64);
+        let mut watched = Watched::new(watch, total);
+        watched.at(0)?;
+        let report = self.verify(&mut |visited| watched.more(visited.pages()))?;
+        watched.at(total)?;
+        Ok(report)
+    }
+
     /// Reads the header, both superblocks and every page. Holds off checkpoints meanwhile. `each` gets what is found in
     /// which pages of which layer.
-    pub(crate) fn verify(
-        &self,
-        each: &mut dyn FnMut(u32, Range<u64>, PageState),
-    ) -> Result<VerifyReport> {
+    pub(crate) fn verify(&self, each: &mut Visit<'_>) -> Result<VerifyReport> {
         self.handle.check_usable()?;
         let _no_checkpoint = self.checkpointer.hold_off()?;
         let meta = self.file.read_meta()?;
