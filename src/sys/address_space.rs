@@ -4,6 +4,8 @@
 use std::io;
 use std::path::Path;
 
+use super::memory::{text_of, value_of};
+
 /// What a process needs beside its buffers: the stacks of its threads, what its caller works with. With less than that
 /// left, one thread has to do.
 const TIGHT: u64 = 64 << 20;
@@ -18,20 +20,13 @@ pub(crate) struct AddressSpace {
 impl AddressSpace {
     /// Returns the address space of this process; `None` if nothing limits it, or the system does not tell.
     pub(crate) fn of_process() -> Option<Self> {
-        match cfg!(not(everseen_portable)) {
-            true => Self::read(&|path| std::fs::read_to_string(path).ok()),
-            false => None,
-        }
+        let limit = limit()?;
+        Self::of(limit, &text_of(Path::new("/proc/self/status"))?)
     }
 
-    /// Reads what the system tells in files; `read` returns the text of one.
-    pub(super) fn read(read: &dyn Fn(&Path) -> Option<String>) -> Option<Self> {
-        let limits = read(Path::new("/proc/self/limits"))?;
-        let mut lines = limits.lines();
-        let soft = lines.find_map(|line| line.strip_prefix("Max address space"))?;
-        let limit = soft.split_whitespace().next()?.parse().ok()?;
-        let status = read(Path::new("/proc/self/status"))?;
-        let mapped = super::memory::value_of(&status, "VmSize:")?.saturating_mul(1024);
+    /// Returns the address space of a process with a limit and this status.
+    pub(super) fn of(limit: u64, status: &str) -> Option<Self> {
+        let mapped = value_of(status, "VmSize:")?.saturating_mul(1024);
         Some(Self { limit, mapped })
     }
 
@@ -55,34 +50,26 @@ impl AddressSpace {
     }
 }
 
+#[cfg(not(everseen_portable))]
+fn limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
+#[cfg(everseen_portable)]
+fn limit() -> Option<u64> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn space(limits: Option<&str>, status: Option<&str>) -> Option<AddressSpace> {
-        AddressSpace::read(&|path| {
-            let text = match path.to_str()? {
-                "/proc/self/limits" => limits,
-                _ => status,
-            };
-            text.map(str::to_owned)
-        })
-    }
-
     #[test]
     fn a_limit_counts_with_what_is_mapped() {
-        let limits = |limit: &str| {
-            format!("Limit  Soft Limit  Hard Limit  Units\nMax address space  {limit}  bytes\n")
-        };
-        let status = Some("Name:\tx\nVmSize:\t   20480 kB\n");
-        let left = |limit: &str| space(Some(&limits(limit)), status).map(AddressSpace::left);
-        assert_eq!(left("83886080 unlimited"), Some(60 << 20));
-        assert_eq!(left("1048576 1048576"), Some(0));
-        assert_eq!(left("unlimited unlimited"), None);
-        assert_eq!(left(""), None);
-        let limited = limits("83886080 unlimited");
-        assert_eq!(space(Some(&limited), Some("nothing")), None);
-        assert_eq!(space(Some(&limited), None), None);
-        assert_eq!(space(None, status), None);
+        let status = "Name:\tx\nVmSize:\t   20480 kB\n";
+        let left = |limit: u64| AddressSpace::of(limit, status).map(AddressSpace::left);
+        assert_eq!(left(83_886_080), Some(60 << 20));
+        assert_eq!(left(1_048_576), Some(0));
+        assert_eq!(AddressSpace::of(83_886_080, "nothing"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! How much memory this process may have, as far as the system tells.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -21,7 +23,7 @@ impl Memory {
     /// Returns the memory of this process; `None` if the system does not tell.
     pub(crate) fn of_process() -> Option<Self> {
         match cfg!(not(everseen_portable)) {
-            true => Self::read(&|path| std::fs::read_to_string(path).ok()),
+            true => Self::read(&text_of).map(|found| found.within(AddressSpace::of_process())),
             false => None,
         }
     }
@@ -30,7 +32,7 @@ impl Memory {
     pub(crate) fn physical() -> Option<u64> {
         static PHYSICAL: OnceLock<Option<u64>> = OnceLock::new();
         let read = || {
-            let reported = std::fs::read_to_string("/proc/meminfo").ok()?;
+            let reported = text_of(Path::new("/proc/meminfo"))?;
             Some(value_of(&reported, "MemTotal:")?.saturating_mul(1024))
         };
         *PHYSICAL.get_or_init(read)
@@ -62,8 +64,9 @@ impl Memory {
         };
         let mounts = read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
         let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+        let physical = found.total;
         for group in Group::all(&mounts, &own) {
-            let Some((limit, available)) = group.memory(read) else {
+            let Some((limit, available)) = group.memory(physical, read) else {
                 continue;
             };
             found.total = found.total.min(limit);
@@ -72,11 +75,19 @@ impl Memory {
                 found.background = found.background.min(part(available));
             }
         }
-        if let Some(space) = AddressSpace::read(read) {
-            found.total = found.total.min(space.limit);
-            found.available = found.available.min(space.left());
-        }
         Some(found)
+    }
+
+    /// Returns what a limit of the address space leaves of it.
+    fn within(self, space: Option<AddressSpace>) -> Self {
+        let Some(space) = space else {
+            return self;
+        };
+        Self {
+            total: self.total.min(space.limit),
+            available: self.available.min(space.left()),
+            ..self
+        }
     }
 }
 
@@ -148,18 +159,27 @@ impl Group {
         found
     }
 
-    /// Returns the group's limit, and what it may have beyond what it uses now; `None` if it has no limit.
-    fn memory(&self, read: &dyn Fn(&Path) -> Option<String>) -> Option<(u64, u64)> {
+    /// Returns the group's limit, and what it may have beyond what it uses now; `None` if it has no limit below
+    /// physical memory.
+    fn memory(&self, physical: u64, read: &dyn Fn(&Path) -> Option<String>) -> Option<(u64, u64)> {
         let read = |name: &str| read(&self.folder.join(name));
         let limits = self.names.limits.iter();
         let limits = limits.filter_map(|name| read(name)?.trim().parse::<u64>().ok());
-        let limit = limits.min()?;
+        // To count what a group uses, the system goes through all processors, for a millisecond.
+        let limit = limits.min().filter(|limit| *limit < physical)?;
         let usage = read(self.names.usage)?.trim().parse::<u64>().ok()?;
         let reported = read("memory.stat").unwrap_or_default();
         let files = self.names.files.map(|name| value_of(&reported, name));
         let files = files.into_iter().flatten().fold(0, u64::saturating_add);
         Some((limit, limit.saturating_sub(usage.saturating_sub(files))))
     }
+}
+
+/// Returns the text of one of the system's files, whose length it doesn't tell: most fit into one read.
+pub(super) fn text_of(path: &Path) -> Option<String> {
+    let mut text = String::with_capacity(8 << 10);
+    let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
+    read.is_ok().then_some(text)
 }
 
 /// Returns the number that follows a name at the beginning of a line.
@@ -271,15 +291,10 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_address_space_counts_with_what_is_mapped() {
-        let found = memory(&[
-            ("/proc/meminfo", MEMINFO),
-            (
-                "/proc/self/limits",
-                "Max address space  83886080  unlimited  bytes\n",
-            ),
-            ("/proc/self/status", "VmSize:\t   20480 kB\n"),
-        ]);
-        let found = found.unwrap();
+        let space = AddressSpace::of(80 * MIB, "VmSize:\t   20480 kB\n");
+        let found = memory(&[("/proc/meminfo", MEMINFO)]).unwrap();
+        assert_eq!(found.within(None), found);
+        let found = found.within(space);
         assert_eq!((found.total, found.available), (80 * MIB, 60 * MIB));
         assert_eq!(found.background, 8 * GIB / 100 * 10);
     }
