@@ -91,7 +91,7 @@ pub enum Error {
 
     /// Beside the store lies a log that belongs to another store and holds keys: that store had this name before and
     /// was removed or moved away.
-    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`repair` sets it aside)", path = shown(path))]
+    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away", path = shown(path))]
     LeftoverLog {
         /// The log.
         path: PathBuf,

@@ -163,8 +163,8 @@ pub enum CliError {
     },
 
     #[error(
-        "{name}: is {format} data, which this program does not read; decompress it first, as in `{program} {name} | everseen ...` (--no-decompress reads it as it is)",
-        program = format.other_program().unwrap_or("cat")
+        "{name}: is {format} data, which this program does not read; make lines of it first, as in `{program} | everseen ...` (--no-decompress reads it as it is)",
+        program = format.other_program().unwrap_or("cat NAME").replace("NAME", name)
     )]
     ForeignFormat { name: String, format: Format },
 
@@ -179,6 +179,21 @@ pub enum CliError {
 
     #[error("{name}: names no file to read; name some in it, or leave --files-from out")]
     EmptyList { name: String },
+
+    #[error(
+        "{store}: knows how far so many output files were written that it has no room for another; append to one of them (-o), or print to the file (>>)"
+    )]
+    TooManyOutputs { store: PathBuf },
+
+    #[error(
+        "{name}: is {format} data, to which no lines can be appended; name another file, and compress it afterwards"
+    )]
+    OutputIsCompressed { name: String, format: Format },
+
+    #[error(
+        "--as seen: a store of kind fingerprint lists its keys, so no page can have all of them; without --as, the keys of damaged pages count as never seen"
+    )]
+    RepairAsSeen,
 
     #[error("{name}: is a folder; name the files in it")]
     InputIsFolder { name: String },

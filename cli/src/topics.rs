@@ -39,7 +39,8 @@ record instead. The whole record is printed, byte for byte.
 Given several times, an option makes one key of all values together, in this order. Numbers
 count from 1.
 
-The header of CSV files is printed once, and not at all behind what an output file has already.
+The header of CSV files is printed once, and not again in a file that begins with it; one that
+begins otherwise is refused.
 A second file may have the same header, or none.
 
 A store that a command creates keeps how its lines are compared: the part, --no-key, --trim,

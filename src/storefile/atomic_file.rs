@@ -9,6 +9,7 @@ use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
 use crate::file::header::STORE_MAGIC;
+use crate::file::side_file::{NEW_STORE, UNFINISHED_COPY};
 use crate::shm::locks::{Intention, OpenCloseLock, Others, StoreLocks, locked};
 use crate::shm::place::{Place, folder_of};
 use crate::storefile::leftovers::{Leftover, remove_leftover};
@@ -41,7 +42,7 @@ enum EmptyFile {
 
 /// A store, which is opened once it has its name.
 pub(crate) const STORE: Making = Making {
-    suffix: "-new",
+    suffix: NEW_STORE,
     action: "create the store",
     naming: "give its name to the new store",
     waits: true,
@@ -51,7 +52,7 @@ pub(crate) const STORE: Making = Making {
 
 /// A copy of a store.
 pub(crate) const COPY: Making = Making {
-    suffix: "-part",
+    suffix: UNFINISHED_COPY,
     action: "make",
     naming: "give its name to",
     waits: false,
@@ -64,6 +65,9 @@ pub(crate) const DELTA: Making = Making {
     leaves_deltas: true,
     ..COPY
 };
+
+/// The bits of a mode that let the owner read and write.
+const OWNER_WRITES: u32 = 0o600;
 
 /// How often a file may be taken for a leftover before it is locked, until the creator waits.
 const MOST_REMOVALS: usize = 100;
@@ -156,6 +160,11 @@ impl AtomicFile {
             Some(empty) => (empty.place, Some(empty.gate.state.owner), Some(empty.gate)),
             None => (Place::of_new(path)?, owner, None),
         };
+        // A copy of a store that is protected from writing is written, too, and it is its owner's.
+        let owner = owner.map(|owner| Owner {
+            mode: owner.mode | OWNER_WRITES,
+            ..owner
+        });
         let place = place.with_owner(owner)?;
         let options = options.within(&place);
         let is_free = || match &replaced {

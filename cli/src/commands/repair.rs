@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use everseen::{Escaped, OnDamage, RepairReport};
+use everseen::{Error, Escaped, OnDamage, RepairReport};
 use serde::Serialize;
 
-use crate::commands::verify::{JsonDamage, pages};
+use crate::commands::verify::{JsonDamage, JsonSegmentDamage, pages, segments};
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
@@ -65,13 +65,23 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if let Some(time) = args.set_clock {
         options = options.clock(time);
     }
-    let report = everseen::repair(&args.store, policy, &options)?;
+    let report = everseen::repair(&args.store, policy, &options).map_err(explained)?;
     if args.json {
         print_json(&Json::from(&report))?;
     } else {
         print(&text(&report, fate))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Explains an error in words of the command.
+fn explained(error: Error) -> CliError {
+    match error {
+        Error::InvalidOption {
+            option: "repair", ..
+        } => CliError::RepairAsSeen,
+        error => error.into(),
+    }
 }
 
 #[derive(Serialize)]
@@ -90,6 +100,8 @@ struct Json {
     pages: Vec<JsonDamage>,
     /// The number of damaged pages that are not listed.
     unlisted: u64,
+    /// The damaged pages of a store of fingerprints, which has no layers.
+    segments: Vec<JsonSegmentDamage>,
     /// Damaged pages that are holes and remain holes.
     blank: u64,
 }
@@ -112,6 +124,11 @@ impl From<&RepairReport> for Json {
             sample: report.sample,
             pages: report.pages.iter().map(JsonDamage::from).collect(),
             unlisted: report.unlisted,
+            segments: report
+                .segments
+                .iter()
+                .map(JsonSegmentDamage::from)
+                .collect(),
             blank: report.blank,
         }
     }
@@ -166,6 +183,12 @@ fn text(report: &RepairReport, fate: &str) -> String {
             many(report.blank, "page")
         );
     }
+    text + &damaged(report, fate)
+}
+
+/// Returns what became of damaged pages.
+fn damaged(report: &RepairReport, fate: &str) -> String {
+    let mut text = String::new();
     if !report.pages.is_empty() {
         let _ = writeln!(
             text,
@@ -173,6 +196,14 @@ fn text(report: &RepairReport, fate: &str) -> String {
             many(report.pages.len() as u64 + report.unlisted, "page")
         );
         text += &pages(&report.pages, report.unlisted, fate);
+    }
+    if !report.segments.is_empty() {
+        let _ = writeln!(
+            text,
+            "{} given up:",
+            many(report.segments.len() as u64, "damaged page")
+        );
+        text += &segments(&report.segments, fate);
     }
     text
 }

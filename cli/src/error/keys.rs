@@ -58,6 +58,15 @@ pub enum KeyError {
     )]
     OtherHeader { name: String, header: String },
 
+    #[error(
+        "{name}: begins with {found}, and the input with the header {header}, so rows would stand under other names; print to another file (if the inputs have no header, give --no-header)"
+    )]
+    OutputHasOtherHeader {
+        name: String,
+        found: String,
+        header: String,
+    },
+
     /// All items before this one are processed.
     #[error(
         "{name}:{line}: {reason}; the lines before it are done (--no-key pass or drop goes on after such a line)"

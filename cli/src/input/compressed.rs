@@ -32,19 +32,24 @@ pub enum Format {
     Zip,
     SevenZip,
     Compress,
+    Tar,
+    Parquet,
 }
 
 impl Format {
-    /// Returns the command that decompresses a format that is not read here.
+    /// Returns the command that makes lines of a format that is not read here; `NAME` stands for the file.
     pub fn other_program(self) -> Option<&'static str> {
         match self {
             Format::Gzip | Format::Zstd | Format::Xz | Format::Bzip2 => None,
-            Format::Lz4 => Some("lz4 -dc"),
-            Format::Lzma => Some("xz -dc"),
-            Format::Lzip => Some("lzip -dc"),
-            Format::Zip => Some("unzip -p"),
-            Format::SevenZip => Some("7z e -so"),
-            Format::Compress => Some("gzip -dc"),
+            Format::Lz4 => Some("lz4 -dc NAME"),
+            Format::Lzma => Some("xz -dc NAME"),
+            Format::Lzip => Some("lzip -dc NAME"),
+            Format::Zip => Some("unzip -p NAME"),
+            Format::SevenZip => Some("7z e -so NAME"),
+            Format::Compress => Some("gzip -dc NAME"),
+            Format::Tar => Some("tar -xOf NAME"),
+            // With a header (docs/pipelines.md).
+            Format::Parquet => Some("duckdb -csv -c \"FROM 'NAME'\""),
         }
     }
 }
@@ -62,13 +67,15 @@ impl fmt::Display for Format {
             Format::Zip => "zip",
             Format::SevenZip => "7z",
             Format::Compress => "compress",
+            Format::Tar => "tar",
+            Format::Parquet => "Parquet",
         })
     }
 }
 
 /// The first bytes of each format: the lowest and the highest values of each byte. A line of text has none of them: those
 /// of bzip2 include the mark of its first block, since `BZh9` alone might be text.
-const MAGICS: [(Format, &[u8], &[u8]); 13] = [
+const MAGICS: [(Format, &[u8], &[u8]); 14] = [
     (Format::Gzip, b"\x1f\x8b\x08", b"\x1f\x8b\x08"),
     (Format::Zstd, b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd"),
     // A frame to be skipped may come first.
@@ -102,7 +109,12 @@ const MAGICS: [(Format, &[u8], &[u8]); 13] = [
         b"7z\xbc\xaf\x27\x1c",
     ),
     (Format::Compress, b"\x1f\x9d", b"\x1f\x9d"),
+    // With the header of its first page.
+    (Format::Parquet, b"PAR1\x15", b"PAR1\x15"),
 ];
+
+/// Where a tar archive has its magic, behind a name that ends with a zero.
+const TAR: (usize, &[u8]) = (257, b"ustar");
 
 /// What the first bytes of an input say.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,12 +136,28 @@ fn guess(head: &[u8]) -> Guess {
             guess = Guess::Perhaps(format);
         }
     }
-    guess
+    match is_tar(head) {
+        true => Guess::Compressed(Format::Tar),
+        false => guess,
+    }
 }
 
-/// Returns whether a file that begins so is compressed.
-pub fn is_compressed(head: &[u8]) -> bool {
-    matches!(guess(head), Guess::Compressed(_))
+/// Returns whether these are an archive's first bytes. Fewer don't tell: a text must not be waited for.
+fn is_tar(head: &[u8]) -> bool {
+    let (place, magic) = TAR;
+    head.get(place..)
+        .is_some_and(|rest| rest.starts_with(magic) && head[..place].contains(&0))
+}
+
+/// As many bytes tell each format.
+pub const LONGEST_MAGIC: usize = 512;
+
+/// Returns the format of a file that begins so; `None` for a text.
+pub fn format_of(head: &[u8]) -> Option<Format> {
+    match guess(head) {
+        Guess::Compressed(format) => Some(format),
+        Guess::Plain | Guess::Perhaps(_) => None,
+    }
 }
 
 /// Counts the bytes that were read as they lie in the inputs, once one of these turned out to be compressed.

@@ -89,7 +89,7 @@ impl Headers {
 }
 
 /// Returns a header without what differs from file to file: a byte-order mark, a carriage return.
-fn without_ends(item: &[u8]) -> &[u8] {
+pub fn without_ends(item: &[u8]) -> &[u8] {
     let item = item.strip_prefix("\u{feff}".as_bytes()).unwrap_or(item);
     item.strip_suffix(b"\r").unwrap_or(item)
 }

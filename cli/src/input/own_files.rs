@@ -46,6 +46,10 @@ impl Purpose {
         let (command, store) = (self.command, self.store.display());
         let other = name.unwrap_or("OTHER");
         match (kind, command) {
+            // It has no store of the user's own.
+            (FileKind::Store, "count") => {
+                format!("`everseen info {other}` says how many keys it has")
+            }
             (FileKind::Store, _) if !self.has_store() && name.is_some() => {
                 format!("did you mean `everseen {command} {other} {store}`?")
             }
@@ -153,7 +157,7 @@ impl Found {
 /// Returns what a regular file of Everseen is that was opened by its name, or is packed in one.
 pub fn found_in(file: &File, path: &Path, window_log: Option<u32>) -> Option<Found> {
     let head = head_at(file, 0);
-    if window_log.is_none() || !compressed::is_compressed(&head) {
+    if window_log.is_none() || compressed::format_of(&head).is_none() {
         return FileKind::of(&head).map(Found::plain);
     }
     // What can't be decompressed is reported in its turn.

@@ -10,6 +10,9 @@ use crate::options::units;
 use crate::output::format::{many, utc};
 use crate::output::tell;
 
+/// How far a store's time must be ahead of this machine's clock to be told: clocks of several machines differ.
+const LEAST_AHEAD: Duration = Duration::from_secs(60);
+
 /// The part of the command line that says how a new store forgets.
 #[derive(clap::Args)]
 pub struct ForgetAfter {
@@ -123,6 +126,12 @@ impl At {
         if self.at.is_some_and(|at| at + step <= now) {
             tell(format_args!(
                 "everseen: warning: it is {} in {path} already, so an earlier --at has no effect; `everseen repair --set-clock` sets a wrong time back",
+                moment(now)
+            ));
+        }
+        if self.at.is_none() && SystemTime::now() + step.max(LEAST_AHEAD) < now {
+            tell(format_args!(
+                "everseen: warning: it is {} in {path}, which is later than now, and nothing is forgotten until then; `everseen repair --set-clock` sets a wrong time back",
                 moment(now)
             ));
         }

@@ -35,7 +35,7 @@ impl Policy {
 pub enum Repair {
     /// Its keys count as never seen: a crawler fetches them again
     NeverSeen,
-    /// Its keys count as seen, and so do as many that never were
+    /// Its keys count as seen, and so do as many that never were (not in a store of kind fingerprint)
     Seen,
 }
 

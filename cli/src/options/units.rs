@@ -96,11 +96,21 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time of at most a year, such as 500ms, 30s or 5m".to_owned())
 }
 
-/// Parses a time that may be long: as [`duration`], or with the suffix d or w.
+/// Parses a time that may be long, with the suffix s, m, h, d or w.
 pub fn long_duration(text: &str) -> Result<Duration, String> {
     let (number, suffix) = split(text);
+    // A store has its window for ever, and a month taken for minutes, or days for seconds, forgets everything at once.
+    match suffix {
+        "" => {
+            return Err(format!(
+                "{number} of what? Say {number}s, m (minutes), h, d or w"
+            ));
+        }
+        "M" => return Err("`M` is no month: minutes are m, and 30d are thirty days".to_owned()),
+        _ => {}
+    }
     let seconds: u64 = match suffix.to_ascii_lowercase().as_str() {
-        "" | "s" => 1,
+        "s" => 1,
         "m" | "min" => 60,
         "h" => 3600,
         "d" => 86_400,
@@ -282,7 +292,7 @@ mod tests {
     #[test]
     fn long_durations() {
         for (text, seconds, typed_again) in [
-            ("1", 1, "1s"),
+            ("1s", 1, "1s"),
             ("90s", 90, "90s"),
             ("120s", 120, "2m"),
             ("36h", 129_600, "36h"),
@@ -295,7 +305,9 @@ mod tests {
             assert_eq!(typed(expected), typed_again);
         }
         assert_eq!(typed(Duration::from_millis(1500)), "1.5s");
-        for text in ["", "0.5s", "1y", "1ms", "53000w", "-1d", "1e30"] {
+        for text in [
+            "", "30", "30M", "0.5s", "1y", "1ms", "53000w", "-1d", "1e30",
+        ] {
             assert!(long_duration(text).is_err(), "{text}");
         }
     }

@@ -11,7 +11,10 @@ use std::ops::Range;
 
 use everseen::Escaped;
 
-use crate::error::CliError;
+use crate::error::{CliError, KeyError};
+use crate::input::compressed::{LONGEST_MAGIC, format_of};
+use crate::input::headers::without_ends;
+use crate::input::keying::shown;
 use crate::input::own_files;
 use crate::input::record_blocks::{Block, Place};
 use crate::output::exact_file::Sink;
@@ -62,8 +65,9 @@ impl Output {
 
     /// Creates an output that appends to a named file.
     pub fn to_file(sink: Sink) -> Result<Self, CliError> {
-        let output = sink.file();
-        let output = output.and_then(|file| Self::file_output(file, Some(sink.clone())));
+        let file = sink.file().map_err(|error| failure(Some(&sink), error))?;
+        refuse_compressed(&file, Some(&sink))?;
+        let output = Self::file_output(file, Some(sink.clone()));
         output.map_err(|error| failure(Some(&sink), error))
     }
 
@@ -163,10 +167,13 @@ impl Output {
         Ok(())
     }
 
-    /// Prints the header of CSV at the start of an output, unless items have numbers.
+    /// Prints the header of CSV at the start of an output, unless items have numbers. Refuses an output that begins with
+    /// another one.
     pub fn print_header(&mut self, header: &[u8]) -> Result<(), CliError> {
-        let is_start = self.before == Before::Nothing;
-        let Some(to) = self.to.as_mut().filter(|_| is_start) else {
+        if self.before != Before::Nothing {
+            return self.expect_header(header);
+        }
+        let Some(to) = self.to.as_mut() else {
             return Ok(());
         };
         if self.numbers == Numbers::None {
@@ -175,6 +182,37 @@ impl Output {
             self.unsynced = true;
         }
         Ok(())
+    }
+
+    /// Refuses a file whose first line is not this header: rows behind it would be taken for others. That may as well be the
+    /// first record of a file without a header, which would be left out.
+    fn expect_header(&self, header: &[u8]) -> Result<(), CliError> {
+        let Some(to) = self.to.as_ref().filter(|_| self.numbers == Numbers::None) else {
+            return Ok(());
+        };
+        let Some((separator, header)) = header.split_last() else {
+            return Ok(());
+        };
+        let header = without_ends(header);
+        // Room for its end, and for a mark before it.
+        let Some(begin) = beginning(to.get_ref().file(), header.len() + 8) else {
+            return Ok(());
+        };
+        let found = without_ends(&begin);
+        let is_header = found.strip_prefix(header).is_some_and(|rest| {
+            let rest = rest.strip_prefix(b"\r").unwrap_or(rest);
+            rest.first().is_none_or(|byte| byte == separator)
+        });
+        if is_header {
+            return Ok(());
+        }
+        let line = found.split(|byte| byte == separator).next();
+        let error = KeyError::OutputHasOtherHeader {
+            name: name_of(self.sink.as_ref()),
+            found: shown(without_ends(line.unwrap_or_default())),
+            header: shown(header),
+        };
+        Err(error.into())
     }
 
     /// Passes everything printed so far to the system.
@@ -248,7 +286,36 @@ fn stdout() -> Result<File, CliError> {
             kind,
             meant: "redirect it to another file".to_owned(),
         }),
-        None => Ok(file),
+        None => refuse_compressed(&file, None).map(|()| file),
+    }
+}
+
+/// Returns the first bytes of a regular file that something is appended to, as far as they can be read.
+fn beginning(file: &File, most: usize) -> Option<Vec<u8>> {
+    let length = file.metadata().ok().filter(Metadata::is_file)?.len();
+    let reader = handle::reader_of(file).filter(|_| handle::before(file) != Before::Nothing)?;
+    let mut bytes = vec![0; usize::try_from(length).map_or(most, |length| length.min(most))];
+    handle::read_at(&reader, &mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// Refuses to append to compressed data: neither a decoder nor a reader of lines could read what comes of it.
+fn refuse_compressed(file: &File, sink: Option<&Sink>) -> Result<(), CliError> {
+    let begin = beginning(file, LONGEST_MAGIC);
+    match begin.and_then(|begin| format_of(&begin)) {
+        Some(format) => Err(CliError::OutputIsCompressed {
+            name: name_of(sink),
+            format,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns what messages call an output.
+fn name_of(sink: Option<&Sink>) -> String {
+    match sink {
+        Some(sink) => sink.path().display().to_string(),
+        None => "standard output".to_owned(),
     }
 }
 

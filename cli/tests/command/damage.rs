@@ -118,3 +118,35 @@ fn repair_of_what_can_not_be_repaired() {
     lab.run(&["repair", "missing"])
         .expect_error("no such store");
 }
+
+/// Of the kind that `dedup` makes.
+#[test]
+fn repair_says_which_pages_of_fingerprints_it_gives_up() {
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--no-sample"]).expect(0);
+    let lines = distinct_lines(5_000);
+    lab.run_on(&["dedup", "store"], &lines).expect(0);
+    // A page of fingerprints.
+    flip(&lab, 34 * 4096 + 2_000);
+    let found = lab.run(&["verify", "store"]);
+    assert_eq!(found.code, Some(1), "{}", found.err);
+    lab.run(&["repair", "--as", "seen", "store"])
+        .expect_error("--as seen: a store of kind fingerprint lists its keys");
+    let copy = fs::read(lab.path("store")).expect("the store");
+    lab.write("copy", &copy);
+    let text = lab.run(&["repair", "store"]).expect(0);
+    let text = String::from_utf8(text).expect("text");
+    assert!(
+        text.starts_with("1 damaged page given up:\n  page "),
+        "{text}"
+    );
+    assert!(
+        text.contains(": about ") && text.ends_with(" keys lost\n"),
+        "{text}"
+    );
+    let report = json(&lab.run(&["repair", "--json", "copy"]).expect(0));
+    let segments = report["segments"].as_array().expect("a list");
+    assert_eq!(segments.len(), 1);
+    assert!(segments[0]["keys"].as_u64() > Some(0) && segments[0]["page"].as_u64() > Some(31));
+    lab.run(&["verify", "store"]).expect(0);
+}

@@ -183,3 +183,33 @@ fn a_copy_of_fingerprints_is_kept_up_to_date() {
     let again = lab.run(&["apply", "delta0", "copy"]);
     again.expect_error("apply deltas in order, each once");
 }
+
+/// A backup that is protected from writing is copied like any other. Who isn't root couldn't write a copy that is protected, too.
+#[test]
+fn a_copy_of_a_protected_store_can_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\n").expect(0);
+    for (mode, expected) in [
+        (0o444, 0o644),
+        (0o440, 0o640),
+        (0o400, 0o600),
+        (0o660, 0o660),
+    ] {
+        let protected = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(lab.path("store"), protected).expect("it is ours");
+        for args in [
+            &["snapshot", "-q", "store", "copy"][..],
+            &["union", "copy", "store"],
+        ] {
+            lab.run(args).expect(0);
+            let copy = std::fs::metadata(lab.path("copy")).expect("a copy");
+            assert_eq!(
+                copy.permissions().mode() & 0o777,
+                expected,
+                "{args:?}, {mode:o}"
+            );
+            std::fs::remove_file(lab.path("copy")).expect("a copy");
+        }
+    }
+}

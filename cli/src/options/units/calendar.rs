@@ -7,6 +7,11 @@ const END_OF_YEARS: Duration = Duration::from_secs(253_402_300_800);
 
 /// Parses a time since 1970.
 pub fn time(text: &str) -> Result<SystemTime, String> {
+    if let Some(date) = undashed(text) {
+        return Err(format!(
+            "{text} seconds are a day of 1970: is {date} meant?"
+        ));
+    }
     let parsed = match text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -23,6 +28,15 @@ pub fn time(text: &str) -> Result<SystemTime, String> {
             "expected a time since 1970, such as 2026-11-27T13:30:00Z, 2026-11-27 or 1795786200"
                 .to_owned()
         })
+}
+
+/// Returns the date that eight digits are without dashes.
+fn undashed(text: &str) -> Option<String> {
+    if text.len() != 8 || number(text).is_none() {
+        return None;
+    }
+    let date = format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]);
+    days_of(&date).map(|_| date)
 }
 
 /// Parses seconds, perhaps with a fraction, down to milliseconds.

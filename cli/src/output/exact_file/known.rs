@@ -30,6 +30,8 @@ const OLDER_STORE: &str =
     "the file's last run is unknown to this store, which may have been restored from a copy";
 const OTHER_FILE: &str = "it is another file";
 const OTHER_STORE: &str = "runs with another store, or another copy of it, wrote to it since";
+const ONLY_OTHER_STORE: &str =
+    "runs with another store wrote to it, and none with this one: is it the store that is meant?";
 const NO_NOTE: &str = "the file does not say that its last run was cut off, so this store may have been restored from a \
                        copy, or another one wrote to the file since";
 
@@ -95,6 +97,13 @@ impl Known {
             && now.length > 0
         {
             return Rest::Unknown(OLDER_STORE);
+        }
+        // A misspelt store is new, and prints everything again.
+        if found.is_some_and(|found| found.store != own.store)
+            && self.moment(found).is_none()
+            && now.length > 0
+        {
+            return Rest::Unknown(ONLY_OTHER_STORE);
         }
         match self.own {
             Some(tag) if (1..tag.standing.length).contains(&now.length) => {

@@ -98,7 +98,13 @@ impl Target {
         };
         let sink = self.begin(file, place, before)?;
         // From here on, what follows this length belongs to this run.
-        store.commit_with(&sink.tag(false))?;
+        let begun = store.commit_with(&sink.tag(false));
+        begun.map_err(|error| match error {
+            everseen::Error::TooManyWriters { .. } => CliError::TooManyOutputs {
+                store: store_path.to_owned(),
+            },
+            error => error.into(),
+        })?;
         sink.committed();
         Ok(Opened {
             sink,

@@ -194,22 +194,31 @@ fn a_lone_line_is_answered_at_once() {
 fn formats_that_are_not_read_are_named() {
     let lab = Lab::new();
     lab.write("plain", b"a\n");
+    let mut tar = [0; 512];
+    tar[..5].copy_from_slice(b"a.txt");
+    tar[257..262].copy_from_slice(b"ustar");
     for (bytes, format, program) in [
-        (&b"\x04\x22\x4d\x18rest\n"[..], "lz4", "lz4 -dc"),
+        (&b"\x04\x22\x4d\x18rest\n"[..], "lz4", "lz4 -dc packed"),
         (
             b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xffrest",
             "lzma",
-            "xz -dc",
+            "xz -dc packed",
         ),
-        (b"LZIP\x01\x0c", "lzip", "lzip -dc"),
-        (b"PK\x03\x04\x14\0", "zip", "unzip -p"),
-        (b"7z\xbc\xaf\x27\x1c\0", "7z", "7z e -so"),
-        (b"\x1f\x9d\x90a", "compress", "gzip -dc"),
+        (b"LZIP\x01\x0c", "lzip", "lzip -dc packed"),
+        (b"PK\x03\x04\x14\0", "zip", "unzip -p packed"),
+        (b"7z\xbc\xaf\x27\x1c\0", "7z", "7z e -so packed"),
+        (b"\x1f\x9d\x90a", "compress", "gzip -dc packed"),
+        (&tar, "tar", "tar -xOf packed"),
+        (
+            b"PAR1\x15\0\n",
+            "Parquet",
+            "duckdb -csv -c \"FROM 'packed'\"",
+        ),
     ] {
         lab.write("packed", bytes);
         let ran = lab.run(&["dedup", "store", "plain", "packed"]);
         ran.expect_error(&format!(
-            "packed: is {format} data, which this program does not read; decompress it first, as in `{program} packed | \
+            "packed: is {format} data, which this program does not read; make lines of it first, as in `{program} | \
              everseen ...` (--no-decompress reads it as it is)"
         ));
         assert_eq!(ran.out, if format == "lz4" { &b"a\n"[..] } else { b"" });
@@ -217,7 +226,7 @@ fn formats_that_are_not_read_are_named() {
         assert_eq!(as_it_is.expect(0), b"1\n");
     }
     // Lines that only begin so.
-    let lines = b"PK\nLZIP\n7z\n]\n";
+    let lines = b"PK\nLZIP\n7z\n]\nPAR1S\nustar\n";
     assert_eq!(lab.run_on(&["dedup", "lines"], lines).expect(0), lines);
     for [first, second] in [[0, 1], [1, 0], [2, 2]] {
         let once = packed(b"a\n")[first].clone();
@@ -297,5 +306,27 @@ fn a_window_beyond_the_limit_names_the_option_that_allows_it() {
     for wrong in ["--long=32", "--long=9", "--long=2G"] {
         let ran = lab.run(&["dedup", wrong, "seen", "far.zst"]);
         assert_eq!(ran.code, Some(2), "{wrong}");
+    }
+}
+
+/// Lines behind compressed data could be read by nothing.
+#[test]
+fn an_output_that_is_compressed_is_refused() {
+    for (format, packed) in PACKED {
+        let lab = Lab::new();
+        lab.write("out", packed);
+        lab.write("input", b"a\n");
+        let expected = format!("is {format} data, to which no lines can be appended");
+        lab.run(&["dedup", "-o", "out", "store", "input"])
+            .expect_error(&expected);
+        let file = std::fs::File::options().append(true).open(lab.path("out"));
+        let mut command = lab.command(&["dedup", "other", "input"]);
+        let ran = command
+            .stdout(file.expect("a file"))
+            .output()
+            .expect("it runs");
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&ran.stderr).contains(&expected));
+        assert_eq!(std::fs::read(lab.path("out")).expect("the output"), packed);
     }
 }

@@ -149,7 +149,11 @@ impl<'a> Bare<'a> {
     }
 
     fn run(&self, store: &str, input: &[u8]) -> (Option<i32>, String) {
-        let mut run = self.command(&["dedup", "-o", "out", store]);
+        self.run_by(&["dedup", "-o", "out", store], input)
+    }
+
+    fn run_by(&self, args: &[&str], input: &[u8]) -> (Option<i32>, String) {
+        let mut run = self.command(args);
         let mut run = run.spawn().expect("it starts");
         let mut stdin = run.stdin.take().expect("a pipe");
         // Should it end before, it says why.
@@ -209,7 +213,19 @@ fn without_attributes_lines_of_another_store_are_not_cut_off() {
 
     let whole = b"a\na\nb\nof another\n";
     bare.cut_off("second");
-    assert_eq!(bare.run("other", b"of another\n"), (Some(0), String::new()));
+    let meant = [
+        "dedup",
+        "-q",
+        "-o",
+        "out",
+        "--output-longer",
+        "keep",
+        "other",
+    ];
+    assert_eq!(
+        bare.run_by(&meant, b"of another\n"),
+        (Some(0), String::new())
+    );
     assert_eq!(bare.read("out"), whole);
     let (code, said) = bare.run("second", b"more\n");
     assert_eq!(code, Some(2));
@@ -245,4 +261,32 @@ fn a_note_that_is_no_note_is_not_believed() {
     lab.run(&["dedup", "-o", "out", "store", "input"])
         .expect_error("the file does not say that its last run was cut off");
     assert_eq!(read(&lab, "out"), b"a\nb\n");
+}
+
+/// A store whose name is misspelt is made, and would print everything again.
+#[test]
+fn another_store_that_never_wrote_to_it_is_refused() {
+    let lab = Lab::new();
+    lab.write("input", b"a\nb\n");
+    lab.run(&["dedup", "-o", "out", "store", "input"]).expect(0);
+    lab.run(&["dedup", "-o", "out", "sotre", "input"])
+        .expect_error("is it the store that is meant?");
+    assert_eq!(read(&lab, "out"), b"a\nb\n");
+    lab.run(&["dedup", "-o", "out", "store", "input"]).expect(0);
+    assert_eq!(read(&lab, "out"), b"a\nb\n");
+    // Told so once, it goes on.
+    let told = [
+        "dedup",
+        "--output-longer",
+        "keep",
+        "-o",
+        "out",
+        "second",
+        "input",
+    ];
+    lab.run(&told).expect(0);
+    lab.write("more", b"c\n");
+    lab.run(&["dedup", "-o", "out", "second", "more"]).expect(0);
+    lab.run(&["dedup", "-o", "out", "store", "more"]).expect(0);
+    assert_eq!(read(&lab, "out"), b"a\nb\na\nb\nc\nc\n");
 }
