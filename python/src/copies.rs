@@ -44,6 +44,20 @@ pub(crate) fn snapshot<'py>(
     report(py, "SnapshotReport", &fields)
 }
 
+pub(crate) fn verify<'py>(
+    py: Python<'py>,
+    session: &Session,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let opened = session.current(py)?;
+    let store = &opened.store;
+    let progress = Progress::of(py, progress, "B")?;
+    let report = watched(py, &progress, |watch| {
+        store.verify_watched(|bytes: Bytes| watch.at(bytes.done, bytes.total))
+    })?;
+    reports::verified(py, &report)
+}
+
 pub(crate) fn delta<'py>(
     py: Python<'py>,
     session: &Session,

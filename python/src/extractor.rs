@@ -1,5 +1,7 @@
 //! The keys of records, as the command takes them.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use everseen_keys::columns::{Column, Separator};
 use everseen_keys::extractor::{self, Stray};
 use everseen_keys::json::Pointer;
@@ -9,10 +11,11 @@ use everseen_keys::url::RULES;
 use everseen_keys::url::pages::PageRules;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 
 use crate::errors;
-use crate::keys::Key;
+use crate::keys::{Key, PIECE_KEYS};
 
 /// Takes keys out of records: the same bytes as the command, for stores that both use.
 ///
@@ -30,10 +33,22 @@ use crate::keys::Key;
 ///
 /// >>> everseen.Extractor(json_key="meta.url", url=True)('{"meta": {"url": "HTTP://Example.org"}}')
 /// b'http://example.org/'
-#[pyclass(module = "everseen")]
+#[pyclass(frozen, module = "everseen")]
 pub(crate) struct Extractor {
     rule: Rule,
-    worker: extractor::Extractor,
+    /// No Python runs while it is locked.
+    worker: Mutex<extractor::Extractor>,
+}
+
+/// Bytes of records that are taken from an iterator before their keys are extracted.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The keys of a piece of records, one after the other.
+#[derive(Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends; `None` for a record without one.
+    ends: Vec<Option<usize>>,
 }
 
 /// Returns the rule of a store's label.
@@ -133,8 +148,28 @@ const OPTIONS: [&str; 11] = [
 
 impl Extractor {
     fn of_rule(rule: Rule) -> Self {
-        let worker = extractor::Extractor::new(&rule);
+        let worker = Mutex::new(extractor::Extractor::new(&rule));
         Extractor { rule, worker }
+    }
+
+    fn worker(&self, py: Python<'_>) -> MutexGuard<'_, extractor::Extractor> {
+        let worker = self.worker.lock_py_attached(py);
+        worker.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Extracts the keys of a piece. Runs without Python.
+    fn keys_of(&self, records: &[Key]) -> Keys {
+        let worker = self.worker.lock();
+        let mut worker = worker.unwrap_or_else(PoisonError::into_inner);
+        let mut keys = Keys::default();
+        for record in records {
+            let key = worker.key(record.as_ref()).ok();
+            if let Some(key) = key {
+                keys.bytes.extend_from_slice(key);
+            }
+            keys.ends.push(key.is_some().then_some(keys.bytes.len()));
+        }
+        keys
     }
 }
 
@@ -230,8 +265,8 @@ impl Extractor {
     ///
     /// Raises:
     ///     NoKeyError: The header hasn't one of them.
-    fn set_header(&mut self, py: Python<'_>, header: Key) -> PyResult<()> {
-        let known = self.worker.set_header(header.as_ref());
+    fn set_header(&self, py: Python<'_>, header: Key) -> PyResult<()> {
+        let known = self.worker(py).set_header(header.as_ref());
         known.map_err(|reason| errors::own(py, "NoKeyError", reason.to_string()))
     }
 
@@ -240,14 +275,15 @@ impl Extractor {
     /// Raises:
     ///     NoKeyError: The record has none.
     ///     UrlError: The key isn't a URL, and keys are to be.
-    fn key<'py>(&mut self, py: Python<'py>, record: Key) -> PyResult<Bound<'py, PyBytes>> {
-        match self.worker.key(record.as_ref()) {
-            Ok(key) => Ok(PyBytes::new(py, key)),
-            Err(stray) => Err(raised(py, &stray)),
-        }
+    fn key<'py>(&self, py: Python<'py>, record: Key) -> PyResult<Bound<'py, PyBytes>> {
+        let key = self
+            .worker(py)
+            .key(record.as_ref())
+            .map(|key| PyBytes::new(py, key));
+        key.map_err(|stray| raised(py, &stray))
     }
 
-    fn __call__<'py>(&mut self, py: Python<'py>, record: Key) -> PyResult<Bound<'py, PyBytes>> {
+    fn __call__<'py>(&self, py: Python<'py>, record: Key) -> PyResult<Bound<'py, PyBytes>> {
         self.key(py, record)
     }
 
@@ -256,27 +292,48 @@ impl Extractor {
     /// >>> everseen.Extractor(csv_key="2").keys(['1,"a,b"', "2"])
     /// [b'a,b', None]
     fn keys<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         records: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let mut keys = Vec::new();
-        for record in records.try_iter()? {
-            let record: Key = record?.extract()?;
-            let key = self.worker.key(record.as_ref());
-            keys.push(key.ok().map(|key| PyBytes::new(py, key)));
+        let mut records = records.try_iter()?;
+        let mut found = Vec::new();
+        let mut piece: Vec<Key> = Vec::new();
+        loop {
+            piece.clear();
+            let mut bytes = 0;
+            while bytes < PIECE_BYTES
+                && piece.len() < PIECE_KEYS
+                && let Some(record) = records.next()
+            {
+                let record: Key = record?.extract()?;
+                bytes += record.as_ref().len();
+                piece.push(record);
+            }
+            if piece.is_empty() {
+                return Ok(found);
+            }
+            let keys = py.detach(|| self.keys_of(&piece));
+            let mut start = 0;
+            found.extend(keys.ends.iter().map(|end| {
+                let end = (*end)?;
+                let key = PyBytes::new(py, &keys.bytes[start..end]);
+                start = end;
+                Some(key)
+            }));
+            py.check_signals()?;
         }
-        Ok(keys)
     }
 
     /// Return the key that the command gives a record without one (`--no-key pass`), or with one that isn't a URL. A record
     /// with a key has that.
-    fn own_key<'py>(&mut self, py: Python<'py>, record: Key) -> Bound<'py, PyBytes> {
-        let stray = match self.worker.key(record.as_ref()) {
+    fn own_key<'py>(&self, py: Python<'py>, record: Key) -> Bound<'py, PyBytes> {
+        let mut worker = self.worker(py);
+        let stray = match worker.key(record.as_ref()) {
             Ok(key) => return PyBytes::new(py, key),
             Err(stray) => stray,
         };
-        PyBytes::new(py, self.worker.own_key(record.as_ref(), &stray))
+        PyBytes::new(py, worker.own_key(record.as_ref(), &stray))
     }
 
     fn __repr__(&self) -> String {

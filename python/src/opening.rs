@@ -78,6 +78,11 @@ pub(crate) struct Opening {
 impl Opening {
     pub(crate) fn of(path: PathBuf, mode: &str, given: &Bound<'_, PyDict>) -> PyResult<Self> {
         let lasting = PyDict::new(given.py());
+        if given.contains("times")? && !given.contains("like")? {
+            return Err(PyValueError::new_err(
+                "`times` makes a store so many times as large as another one: name that by `like`",
+            ));
+        }
         let (mut exclusive, mut writer, mut at) = (false, "default".to_owned(), None);
         for (name, value) in given {
             let name: String = name.extract()?;
@@ -91,11 +96,17 @@ impl Opening {
                 lasting.set_item(name, value)?;
             }
         }
+        let mode = Mode::of(mode)?;
+        if exclusive && mode == Mode::Read {
+            return Err(PyValueError::new_err(
+                "`exclusive` keeps others out, which a handle of mode 'r' can't: use mode 'r+'",
+            ));
+        }
         Ok(Self {
             path: std::path::absolute(path)?,
             exclusive,
             writer,
-            mode: Mode::of(mode)?,
+            mode,
             options: StoreOptions::of(given)?,
             told: Mutex::new(at),
             stands_still: at.is_some(),

@@ -99,6 +99,9 @@ impl Session {
             .reopening
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         if self.opened.load().is_inherited() {
             // The library leaves the parent's locks alone when this drops what is the parent's.
             self.opened.store(Opened::of(self.opening.reopen()?));
@@ -142,10 +145,14 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.is_closed() || self.opened.load().is_inherited() {
+        let opened = self.opened.load();
+        if self.is_closed() || opened.is_inherited() {
             return;
         }
-        let closed = self.opened.load().store.close();
+        // It may write all that came, and wait for other handles. Without an interpreter, no one is held up.
+        let store = &opened.store;
+        let closed = Python::try_attach(|py| py.detach(|| store.close()));
+        let closed = closed.unwrap_or_else(|| store.close());
         if let Ok(report) = closed
             && report != CloseReport::default()
         {

@@ -306,9 +306,13 @@ impl Store {
     ///
     /// >>> everseen.open("verify.ever").verify().ok
     /// True
-    fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let report = self.session.call(py, everseen::Store::verify)?;
-        reports::verified(py, &report)
+    #[pyo3(signature = (*, progress = None))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        copies::verify(py, &self.session, progress)
     }
 
     /// Rewrite each damaged page as one that holds no key (`"never_seen"`) or every key (`"seen"`).

@@ -1,10 +1,16 @@
 //! The verdicts on claimed keys.
 
 use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// What `pickle` calls, and with what: `getattr(Verdict, "NEW")`.
+type Named<'py> = (Bound<'py, PyAny>, (Bound<'py, PyType>, &'static str));
 
 /// The outcome of claiming a key: `NEW`, `SEEN`, or `PENDING`.
-#[pyclass(frozen, eq, eq_int, hash, module = "everseen")]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// It equals the number that `Store.claim_many` gives for it, and is true if it is `NEW`.
+#[pyclass(frozen, eq, eq_int, module = "everseen")]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The key was present.
     #[pyo3(name = "SEEN")]
@@ -15,6 +21,29 @@ pub(crate) enum Verdict {
     /// Another handle has claimed the key and not committed yet.
     #[pyo3(name = "PENDING")]
     Pending = 2,
+}
+
+#[pymethods]
+impl Verdict {
+    /// That of the number which it equals.
+    fn __hash__(&self) -> isize {
+        *self as isize
+    }
+
+    fn __bool__(&self) -> bool {
+        matches!(self, Self::New)
+    }
+
+    /// A worker sends it to its parent.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Named<'py>> {
+        let name = match slf.get() {
+            Self::Seen => "SEEN",
+            Self::New => "NEW",
+            Self::Pending => "PENDING",
+        };
+        let getattr = slf.py().import("builtins")?.getattr("getattr")?;
+        Ok((getattr, (slf.as_any().get_type(), name)))
+    }
 }
 
 impl From<everseen::Verdict> for Verdict {

@@ -1,7 +1,9 @@
 """Every form of many keys gives what a set gives."""
 
+import contextlib
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -181,6 +183,8 @@ def test_progress(store):
     assert seen == [(10, None)]
     store.insert_many(["a"], progress=True)
     store.insert_many(["a"], progress=False)
+    with pytest.raises(TypeError, match="a bool or a callable, not object"):
+        store.insert_many(["a"], progress=object())
 
     def stop(done, total):
         raise StopIteration
@@ -198,21 +202,18 @@ CALLS = {
     "in": lambda store, keys: "key" in store,
     "commit": lambda store, keys: store.commit(),
     "stats": lambda store, keys: store.stats(),
+    "Extractor.keys": lambda store, keys: everseen.Extractor(key_field=1).keys(keys.tolist()),
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_other_threads_go_on_meanwhile(store, call):
-    """While no thread is made to let another one run, one does only if it is in a call that doesn't need Python."""
-    keys = np.array([b"%d" % n for n in range(10_000)])
-    # These take a microsecond. On a busy machine a thread waits for its turn for longer than thousands of them.
-    most = 2_000_000 if call in ("insert", "in") else 20_000
-    counted, done = 0, threading.Event()
+@contextlib.contextmanager
+def counting():
+    """How often another thread has run, while none is made to let another one run: only in calls that don't need Python."""
+    counted, done = [0], threading.Event()
 
     def count():
-        nonlocal counted
         while not done.is_set():
-            counted += 1
+            counted[0] += 1
             time.sleep(0)
 
     counter = threading.Thread(target=count)
@@ -220,18 +221,38 @@ def test_other_threads_go_on_meanwhile(store, call):
     sys.setswitchinterval(1000)
     try:
         counter.start()
-        calls = 0
-        while calls < most:
-            before = counted
-            CALLS[call](store, keys)
-            calls += 1
-            if counted > before:
-                break
-        assert calls < most
+        yield counted
     finally:
         sys.setswitchinterval(interval)
         done.set()
         counter.join()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_other_threads_go_on_meanwhile(store, call):
+    keys = np.array([b"%d" % n for n in range(10_000)])
+    # These take a microsecond. On a busy machine a thread waits for its turn for longer than thousands of them.
+    most = 2_000_000 if call in ("insert", "in") else 20_000
+    with counting() as counted:
+        for _ in range(most):
+            before = counted[0]
+            CALLS[call](store, keys)
+            if counted[0] > before:
+                return
+    pytest.fail(f"no other thread ran in {most} calls")
+
+
+def test_other_threads_go_on_while_a_dropped_store_is_closed(folder):
+    keys = np.array([b"%d" % n for n in range(10_000)])
+    with counting() as counted:
+        for number in range(200):
+            store = everseen.open(f"{number}.ever")
+            store.insert_many(keys)
+            before = counted[0]
+            del store
+            if counted[0] > before:
+                return
+    pytest.fail("no other thread ran")
 
 
 def test_an_interrupt_ends_a_call_between_pieces(store):
@@ -289,6 +310,55 @@ def test_snapshot_progress_may_end_it(store, folder):
     assert not (folder / "second.ever").exists()
 
 
+# The first waits for the copy in its callback, the second in the handler of a signal that comes in the midst of it.
+WAITS_FOR_ITSELF = """
+import signal, sys
+import everseen
+
+store = everseen.open("waits.ever")
+store.insert_many([f"key {n}" for n in range(100_000)])
+store.checkpoint()
+
+def wait(*_):
+    store.insert("more")
+    getattr(store, sys.argv[2])()
+
+def interrupt(done, total):
+    signal.raise_signal(signal.SIGTERM)
+
+signal.signal(signal.SIGTERM, wait)
+try:
+    store.snapshot("copy.ever", progress={"call": wait, "signal": interrupt}[sys.argv[1]])
+except everseen.errors.BusyError:
+    store.close()
+    print("busy")
+"""
+
+
+@pytest.mark.parametrize("by", ["call", "signal"])
+@pytest.mark.parametrize("method", ["verify", "checkpoint", "close"])
+def test_what_would_wait_for_its_own_copy_is_refused(folder, by, method):
+    command = [sys.executable, "-c", WAITS_FOR_ITSELF, by, method]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
+    assert ran.stdout == "busy\n"
+
+
+def test_a_check_reports_and_can_be_interrupted(store):
+    store.insert_many([f"key {n}" for n in range(200_000)])
+    store.checkpoint()
+    seen = []
+    assert store.verify(progress=lambda *at: seen.append(at)).ok
+    assert seen[0][0] == 0
+    assert seen[-1][0] == seen[-1][1] > 0
+
+    def interrupt(done, total):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        store.verify(progress=interrupt)
+    assert store.verify().ok
+
+
 def test_copies_unions_and_plans(store):
     store.insert_many(["a", "b"])
     store.snapshot("copy.ever")
@@ -330,6 +400,24 @@ def test_normalizer():
     assert everseen.Normalizer()(b"http://a.example/caf\xe9") == "http://a.example/caf%E9"
     with pytest.raises(ValueError, match="there are versions 1 to 2"):
         everseen.Normalizer(rules=3)
+
+
+def test_an_extractor_serves_those_who_share_it():
+    extractor = everseen.Extractor(key_field=2)
+    records = [f"{n} key{n}" for n in range(200_000)]
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(extractor.keys(records))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert all(extractor(f"a b{n}") == b"b%d" % n for n in range(1000))
+    for thread in threads:
+        thread.join()
+    expected = [b"key%d" % n for n in range(200_000)]
+    assert found == [expected] * 3
+    # An iterator of its own caller.
+    assert extractor.keys(record for record in records if extractor(record) != b"key7") == expected[:7] + expected[8:]
+    assert extractor.keys(iter(["a", "b c"])) == [None, b"c"]
+    assert extractor.keys([]) == []
 
 
 def test_extractor(folder):

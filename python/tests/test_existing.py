@@ -1,5 +1,6 @@
 """Options that a store which exists can't meet."""
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -37,6 +38,10 @@ UNMET = [
     ("prints.ever", {"forget_after": 86400}, "has no window: it keeps keys for ever; leave out `forget_after`"),
     ("forgets.ever", {"forget_after": 86401}, "has a window of 86400s; leave out `forget_after`"),
     ("forgets.ever", {"forget_after": timedelta(hours=1)}, "has a window of 86400s; leave out `forget_after`"),
+    ("forgets.ever", {"forget_by": "last"}, "has ages since keys first came; leave out `forget_by`"),
+    ("forgets.ever", {"forget_steps": 200}, "has 15 steps; leave out `forget_steps`"),
+    ("bloom.ever", {"forget_by": "first"}, "has no window: it keeps keys for ever; leave out `forget_by`"),
+    ("bloom.ever", {"forget_steps": 15}, "has no window: it keeps keys for ever; leave out `forget_steps`"),
 ]
 
 
@@ -79,3 +84,14 @@ def test_the_same_words_again_do_no_harm():
         everseen.open("bloom.ever", **options).close()
     everseen.open("forgets.ever", forget_after=timedelta(days=1), forget_steps=15).close()
     everseen.open("forgets.ever").close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"times": 4}, "name that by `like`"), ({"mode": "r", "exclusive": True}, "use mode 'r\\+'")],
+)
+def test_options_that_say_nothing_alone(options, message):
+    for name in ("bloom.ever", "none.ever"):
+        with pytest.raises(ValueError, match=message):
+            everseen.open(name, **options)
+    assert not os.path.exists("none.ever")

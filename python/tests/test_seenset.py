@@ -492,3 +492,18 @@ def test_hashes_that_a_full_disk_refuses_are_an_error():
     spool.add(numpy.arange(3, dtype=numpy.uint64), 1)
     with pytest.raises(OSError, match="No space left"):
         spool.files()
+
+
+def test_what_unseen_returns_is_read_once(folder):
+    """What is left of it would be published as all there is."""
+    seen = SeenSet("once", shards=4)
+    with pytest.raises(RuntimeError, match="read once"), seen.epoch("one") as day:
+        fresh = day.unseen([["a"], ["b"]])
+        assert [batch for batch in fresh] == [["a"], ["b"]]
+        day.remember(fresh)
+    assert seen.epochs == []
+    with seen.epoch("one") as day:
+        fresh = day.unseen([["a"], ["b"]])
+        assert next(fresh) == ["a"]
+        day.remember(list(fresh))
+    assert seen.contains_many(["a", "b"]).tolist() == [False, True]

@@ -1,6 +1,8 @@
 """One key at a time, and what a handle is."""
 
+import copy
 import os
+import pickle
 import threading
 
 import numpy as np
@@ -173,6 +175,17 @@ def test_claims_of_others_are_pending():
     assert other.claim("key") == everseen.Verdict.SEEN
     assert other.close(discard=True) == 1
     one.close()
+
+
+def test_a_verdict_is_a_number_a_truth_and_travels():
+    verdicts = [everseen.Verdict.SEEN, everseen.Verdict.NEW, everseen.Verdict.PENDING]
+    assert [hash(verdict) for verdict in verdicts] == [hash(number) for number in range(3)]
+    assert {everseen.Verdict.NEW: "new"}[1] == "new"
+    assert [bool(verdict) for verdict in verdicts] == [False, True, False]
+    for verdict in verdicts:
+        assert pickle.loads(pickle.dumps(verdict)) == verdict
+        assert copy.deepcopy(verdict) == verdict
+
 
 
 def test_counting_stores_forget():

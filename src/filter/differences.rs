@@ -188,14 +188,22 @@ impl Comparison<'_> {
     }
 
     fn forgetting(&mut self) {
-        let Some(asked) = self.options.forget_after else {
+        let options = self.options;
+        let Some(has) = self.header.window else {
+            let asked = [
+                ("forget_after", options.forget_after.is_some()),
+                ("forget_steps", options.forget_steps.is_some()),
+                ("forget_by", options.forget_by.is_some()),
+            ];
+            if let Some((option, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) {
+                let has = "no window: it keeps keys for ever".to_owned();
+                self.add(option, true, has);
+            }
             return;
         };
-        let Some(has) = self.header.window else {
-            let has = "no window: it keeps keys for ever".to_owned();
-            return self.add("forget_after", true, has);
-        };
-        if u128::from(has.milliseconds()) != asked.as_millis() {
+        if let Some(asked) = options.forget_after
+            && u128::from(has.milliseconds()) != asked.as_millis()
+        {
             let has = Duration::from_millis(has.milliseconds());
             // Neither a longer window nor a shorter one is more than the other.
             self.add("forget_after", true, format!("a window of {has:?}"));

@@ -39,7 +39,10 @@ def watch(progress: bool | _Callback, unit: str) -> _Called | _Bar | None:
     """Return what reports go to: a callable, a bar if `progress` is `True` and tqdm is installed, or nothing."""
     if callable(progress):
         return _Called(progress)
-    if progress is not True:
+    if not isinstance(progress, bool):
+        msg = f"progress is a bool or a callable, not {type(progress).__name__}"
+        raise TypeError(msg)
+    if not progress:
         return None
     try:
         from tqdm.auto import tqdm  # type: ignore[import-not-found, import-untyped, unused-ignore]

@@ -22,6 +22,7 @@ change, and its fingerprint names the state of that set. So its result is cached
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -72,7 +73,11 @@ class Unseen:
     def __call__(self, batch: Any) -> list[bool]:
         if self._reader is None:
             self._reader = Reader(self._root, self._manifest)
-        answers: list[bool] = (~self._reader.contains(self._hasher.hash_many(batch[self._column]))).tolist()
+        keys = batch[self._column]
+        if isinstance(keys, numpy.ndarray) and keys.dtype.kind == "S":
+            # Such an array has no zeros at the end of its bytes: other keys than those that are remembered.
+            raise TypeError(f"{self._column}: bytes in numpy arrays lose zeros at their end; filter the data set `with_format('arrow')`")
+        answers: list[bool] = (~self._reader.contains(self._hasher.hash_many(keys))).tolist()
         return answers
 
 
@@ -110,7 +115,14 @@ def unseen(epoch: Epoch, dataset: Dataset, column: str, *, num_proc: int | None 
     for name in ("cache_file_name", "new_fingerprint"):
         if options.get(name) is not None:
             raise ValueError(f"{name} would name results of different days alike: leave it out")
-    rows = dataset.filter(Unseen(epoch, column), batched=True, num_proc=num_proc, **options)
+    if epoch.published:
+        # Nothing is left to decide, and what it was decided by may be vacuumed.
+        return dataset.select([])
+    given = dataset.format
+    rows = dataset.with_format("arrow").filter(Unseen(epoch, column), batched=True, num_proc=num_proc, **options)
+    rows = rows.with_format(
+        given["type"], given["columns"], given["output_all_columns"], **given["format_kwargs"]
+    )
     settings = epoch.base.settings
     hasher, other, distinct = hasher_of(settings), second_hasher_of(settings), Distinct()
     masks = [distinct.insert_many(hasher.hash_many(keys), other.hash_many(keys)) for keys in _keys_of(rows, column)]
@@ -129,6 +141,9 @@ def write(epoch: Epoch, dataset: Dataset, **options: Any) -> None:
     if not epoch.committed:
         if epoch.output is None:
             raise ValueError("the epoch has no output: give one to `SeenSet.epoch`")
+        for left in Path(epoch.output).glob("data-*-of-*.arrow"):
+            # Of a run that was killed, perhaps with other numbers of shards in their names.
+            left.unlink()
         dataset.save_to_disk(epoch.output, **options)
         epoch.commit_output()
 

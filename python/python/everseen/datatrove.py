@@ -94,7 +94,7 @@ class _Run:
         if seen is not None:
             whole = SeenSet(seen, **settings)
             base = _base_of(whole, epoch)
-            self._head["set"] = base.settings.id
+            self._head |= {"set": base.settings.id, "base": base.number}
             fpr, hash_, seed = base.settings.fpr, base.settings.hash, bytes.fromhex(base.settings.seed)
             self._reader = Reader(whole._root, base)
         self.hasher = everseen.Hasher(hash_, seed)  # type: ignore[arg-type]
@@ -270,26 +270,30 @@ class Remember(PipelineStep, metaclass=ABCMeta):  # type: ignore[misc]
                 raise NotFoundError(f"{self._seen}: there is no seen set")
             seen = SeenSet(self._seen)
             with seen.epoch(self._epoch) as epoch:
-                epoch._remember(self._hashes(seen.settings.id), hashed=True)
+                if not epoch.published:
+                    # What was decided by another state may have been decided by another epoch as well.
+                    expected = {"set": seen.settings.id, "epoch": self._epoch, "base": epoch.base.number}
+                    epoch._remember(self._hashes(expected), hashed=True)
         yield from data or ()
 
-    def _hashes(self, set_: str) -> Iterator[Hashes]:
+    def _hashes(self, expected: dict[str, Any]) -> Iterator[Hashes]:
         for task in range(self._tasks):
             name = _name_of(task, self._tasks)
             if not self.output_folder.isfile(name):
                 raise NotCommittedError(f"task {task} of {self._tasks} is not complete: it has left no {name}")
             with self.output_folder.open(name, "rb") as file:
-                yield from self._hashes_of(name, file, set_)
+                yield from self._hashes_of(name, file, expected)
 
-    def _hashes_of(self, name: str, file: BinaryIO, set_: str) -> Iterator[Hashes]:
+    def _hashes_of(self, name: str, file: BinaryIO, expected: dict[str, Any]) -> Iterator[Hashes]:
         """Yield the n-grams of one task's file. If it isn't whole, that is known at its end, before the epoch is published."""
         try:
             head = unseal(file.readline(_LONGEST_HEAD), name)
         except ManifestError as error:
             raise NotCommittedError(f"{error}: its task is not complete") from error
-        for field, expected in (("set", set_), ("epoch", self._epoch)):
-            if head.get(field) != expected:
-                mismatch = SetMismatchError(f"{name} is of the {field} {head.get(field)!r}, not {expected!r}")
+        for field, value in expected.items():
+            if head.get(field) != value:
+                hint = "; run its task again" if field == "base" else ""
+                mismatch = SetMismatchError(f"{name} is of the {field} {head.get(field)!r}, not {value!r}{hint}")
                 mismatch.field = field
                 raise mismatch
         left, digest = 8 * head["new"], hashlib.sha256()

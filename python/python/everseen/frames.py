@@ -70,7 +70,7 @@ def unseen(epoch: Epoch, rows: Any, column: str, *, processes: int = 0) -> Any:
     Args:
         epoch: The epoch, begun.
         rows: A pandas or polars frame; a lazy frame; a DuckDB relation; a pyarrow table or reader; or a path of Parquet files,
-            with `*` or of a folder, or several. Files are read in the order of their names.
+            with `*` or of a folder, with those in it, or several. Files are read in the order of their names.
         column: The column with the keys: strings or bytes.
         processes: How many processes look up. With 0 this one does.
 
@@ -90,6 +90,9 @@ def unseen(epoch: Epoch, rows: Any, column: str, *, processes: int = 0) -> Any:
     """
     library = type(rows).__module__.partition(".")[0]
     if library == "pandas" or (library == "polars" and not hasattr(rows, "collect")):
+        if epoch.published or len(rows) == 0:
+            # Nothing is left to decide, and what it was decided by may be vacuumed.
+            return rows[:0]
         (frame,) = epoch.unseen([rows], column, processes=processes)
         return frame
     schema, batches = _read(rows)
@@ -105,6 +108,16 @@ def _read(rows: Any) -> tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]:
     """Return the schema and the batches of what is read bit by bit."""
     if isinstance(rows, Rows):
         return rows.schema, rows
+    library = type(rows).__module__.partition(".")[0]
+    if library == "pandas":
+        # Which rows are left decides what pandas takes for an index, and an index without a name is no column.
+        named = any(name is not None for name in rows.index.names)
+        table = pyarrow.Table.from_pandas(rows, preserve_index=named)
+        return table.schema, table.to_batches(_BATCH)
+    if library == "polars" and not hasattr(rows, "collect"):
+        # Its stream has types that Parquet files can't have.
+        table = rows.to_arrow()
+        return table.schema, table.to_batches(_BATCH)
     if hasattr(rows, "__arrow_c_stream__"):
         reader = pyarrow.RecordBatchReader.from_stream(rows)
         return reader.schema, reader
@@ -116,6 +129,8 @@ def _read(rows: Any) -> tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]:
         isinstance(rows, list | tuple) and all(isinstance(path, str | os.PathLike) for path in rows)
     ):
         files = _paths([rows] if isinstance(rows, str | os.PathLike) else rows)
+        if not files:
+            raise ValueError("no paths of files are given")
         return parquet.read_schema(files[0]), _batches_in(files, None)
     raise TypeError(f"{type(rows).__name__}: rows are a frame, a relation, an Arrow table or reader, or paths of files")
 
@@ -144,13 +159,22 @@ def _paths(given: Iterable[_Path]) -> list[str]:
         if os.path.isfile(path):
             found.append(path)
             continue
-        if os.path.isdir(path):
-            path = os.path.join(glob.escape(path), "*.parquet")
-        names = sorted(glob.glob(path, recursive=True))
+        names = _files_in(path) if os.path.isdir(path) else sorted(glob.glob(path, recursive=True))
         if not names:
             raise FileNotFoundError(f"{path}: no such file")
         found += names
     return found
+
+
+def _files_in(folder: str) -> list[str]:
+    """Return the Parquet files of a folder and those in it, without what begins with `_` or `.`, as other readers do."""
+    found = []
+    for inside, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found += [
+            os.path.join(inside, name) for name in files if name.endswith(".parquet") and not name.startswith(("_", "."))
+        ]
+    return sorted(found)
 
 
 def write(epoch: Epoch, rows: Any, **options: Any) -> None:
@@ -190,4 +214,6 @@ def remember(epoch: Epoch, column: str, *, processes: int = 0) -> None:
         return
     if not epoch.committed or epoch.output is None:
         raise NotCommittedError(f"{epoch.output} holds no _SUCCESS: it is not committed")
-    epoch.remember(_batches_in(_paths([epoch.output]), [column]), column, processes=processes)
+    # Where nothing was new, a program may write no file at all.
+    files = _files_in(epoch.output)
+    epoch.remember(_batches_in(files, [column]) if files else (), column, processes=processes)

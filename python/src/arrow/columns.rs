@@ -201,7 +201,11 @@ impl Columns {
         match self.kind {
             Kind::Numbers => {
                 expect_rows(array)?;
-                self.numbers = Some(Arc::clone(array));
+                // Each of its slices has all categories: they become text once.
+                self.numbers = Some(match array.data_type() {
+                    DataType::Dictionary(..) => as_text(array),
+                    _ => Arc::clone(array),
+                });
             }
             Kind::Empty if array.is_empty() => {}
             Kind::Empty => return Err(bad("it has rows, and its length is 0")),

@@ -8,7 +8,7 @@ use arrow_array::types::{
     ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow_array::{ArrayRef, StringArray};
+use arrow_array::{ArrayRef, LargeStringArray};
 use arrow_schema::DataType;
 
 /// Returns an array of integers, or of categories that are some, as text in decimal; any other array as it is.
@@ -33,5 +33,6 @@ pub(super) fn as_text(array: &ArrayRef) -> ArrayRef {
 fn text<T: ArrowPrimitiveType<Native: Display>>(array: &ArrayRef) -> ArrayRef {
     let integers = array.as_primitive::<T>().iter();
     let text = integers.map(|integer| integer.map(|integer| integer.to_string()));
-    Arc::new(text.collect::<StringArray>())
+    // Its digits may be more than 2^31 bytes.
+    Arc::new(text.collect::<LargeStringArray>())
 }

@@ -294,6 +294,26 @@ def test_requests_that_can_not_be_serialized():
     strict.close("finished")
 
 
+class TwoArguments(Exception):
+    """Python writes one of its arguments, and so can't read it again."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def test_requests_that_can_be_serialized_and_not_read_again():
+    made = scheduler_of()
+    for n in range(3):
+        made.enqueue_request(request(n, meta={"why": TwoArguments(1, 2)} if n == 1 else {"why": [{"plain": (1, b"2")}]}))
+    assert made.stats.get_value("scheduler/unserializable") == 1
+    assert sorted(drain(made)) == ["0", "1", "2"]
+    made.close("finished")
+    strict = scheduler_of(EVERSEEN_UNSERIALIZABLE="error")
+    with pytest.raises(ValueError, match="can't be read again"):
+        strict.enqueue_request(request(4, meta={"why": TwoArguments(1, 2)}))
+    strict.close("finished")
+
+
 def test_a_crawl_with_a_request_that_can_not_be_made_again_loses_none(monkeypatch):
     """As after a callback has got another name: the crawl doesn't begin, and its queue stays as it is."""
     first = scheduler_of()

@@ -94,6 +94,8 @@ def test_formats_of_batches(folder):
                 unseen(day, pages, "url", **{name: "same"})
         with pytest.raises(TypeError, match="stream"):
             unseen(day, pages.to_iterable_dataset(), "url")
+        for kind in (None, "arrow", "pandas", "polars", "numpy"):
+            assert unseen(day, pages.with_format(kind), "url").format["type"] == kind
         stream = day.unseen(pages.to_iterable_dataset().with_format("arrow").iter(2), "url")
         assert [n for batch in stream for n in batch["n"].to_pylist()] == [1, 4]
 
@@ -115,3 +117,36 @@ def test_what_is_not_written_is_not_remembered(folder):
         remember(day, "url")
     with seen.epoch("two") as day, pytest.raises(ValueError, match="no output"):
         write(day, pages)
+
+
+def test_zeros_at_the_end_of_keys_count(folder):
+    """Arrays of numpy have none."""
+    keys = [b"abc\0", b"abd", b"abe\0"]
+    pages = datasets.Dataset.from_dict({"url": keys})
+    seen = daily.seen_set()
+    with seen.epoch("one") as day:
+        day.remember([[b"abc\0", b"abe"]])
+    with seen.epoch("two") as day:
+        for kind in (None, "arrow", "numpy"):
+            fresh = unseen(day, pages.with_format(kind), "url").with_format(None)
+            assert fresh["url"][:] == [b"abd", b"abe\0"], kind
+        with pytest.raises(TypeError, match="lose zeros"):
+            pages.with_format("numpy").filter(Unseen(day, "url"), batched=True)
+
+
+def test_what_a_killed_try_has_left_goes(folder):
+    pages = datasets.Dataset.from_dict({"url": ["a", "b", "c"]})
+    seen = daily.seen_set()
+    with seen.epoch("one", output="out/one") as day:
+        pages.save_to_disk("out/one", num_shards=3)
+        pathlib.Path("out/one/notes.txt").write_text("of the user")
+        write(day, unseen(day, pages, "url"))
+        remember(day, "url")
+    assert [file.name for file in pathlib.Path("out/one").glob("*.arrow")] == ["data-00000-of-00001.arrow"]
+    assert pathlib.Path("out/one/notes.txt").exists()
+    # A day that is published is not decided again, whatever was removed of the set.
+    seen.vacuum(keep=1)
+    with seen.epoch("one", output="out/one") as day:
+        write(day, unseen(day, pages, "url"))
+        remember(day, "url")
+    assert keys_in("out/one") == ["a", "b", "c"]

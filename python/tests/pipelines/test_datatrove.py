@@ -176,3 +176,20 @@ def test_a_task_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
         list(step.run(docs()))
     assert os.listdir("scratch") == []
     assert not pathlib.Path("new/shingles").exists()
+
+
+def test_what_was_decided_beside_another_epoch_is_not_remembered(folder):
+    """Both would have kept what they have in common."""
+    texts = [text(1), text(2)]
+    steps = {name: filter_of(seen="set", epoch=name) for name in ("mon", "tue")}
+    assert kept(steps["mon"], texts) == [0, 1]
+    shutil.copytree("new", "new-mon")
+    assert kept(steps["tue"], texts) == [0, 1]
+    list(Remember(os.path.abspath("new-mon"), seen="set", epoch="mon").run(None))
+    remember = Remember(new(), seen="set", epoch="tue")
+    with pytest.raises(errors.SetMismatchError, match="base") as raised:
+        list(remember.run(None))
+    assert raised.value.field == "base"
+    assert kept(steps["tue"], texts) == []
+    list(remember.run(None))
+    assert SeenSet("set").epochs == ["mon", "tue"]

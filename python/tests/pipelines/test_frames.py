@@ -167,15 +167,82 @@ def test_rows_are_read_once(folder):
     assert not pathlib.Path("out/one/_SUCCESS").exists()
 
 
-def test_a_day_that_is_published_may_run_again_after_a_vacuum(folder):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_day_that_is_published_may_run_again_after_a_vacuum(folder, form):
     seen = daily.seen_set()
     for name in ("one", "two", "three"):
         for _ in range(2):
             with seen.epoch(name, output=f"out/{name}") as day:
-                write(day, unseen(day, as_table(), "url"))
+                write(day, unseen(day, form(), "url"))
                 remember(day, "url")
             seen.vacuum(keep=1)
     with seen.epoch("one", output="out/one") as day:
-        write(day, unseen(day, as_table(), "url"))
+        write(day, unseen(day, form(), "url"))
         remember(day, "url")
     assert sorted(keys_in("out/one")) == ["a", "b", "c", "d"]
+
+
+def test_an_index_without_a_name_is_no_column(folder):
+    """pandas keeps one or not by which rows are left."""
+    pandas = pytest.importorskip("pandas")
+    seen = daily.seen_set()
+    for name, urls in (("one", "ab"), ("two", "cade"), ("three", "fag")):
+        with seen.epoch(name, output=f"out/{name}") as day:
+            write(day, unseen(day, pandas.DataFrame({"url": list(urls)}), "url"))
+            remember(day, "url")
+        assert parquet.read_schema(f"out/{name}/part-00000.parquet").names == ["url"]
+    named = pandas.DataFrame({"url": ["x", "y"]}, index=pandas.Index([7, 8], name="n"))
+    with seen.epoch("four", output="out/four") as day:
+        write(day, unseen(day, named, "url"))
+        remember(day, "url")
+    assert parquet.read_table("out/four")["n"].to_pylist() == [7, 8]
+
+
+def test_frames_of_polars_with_categories_and_without_rows(folder):
+    polars = pytest.importorskip("polars")
+    seen = daily.seen_set()
+    kinds = polars.Enum(["p", "q"])
+    frame = polars.DataFrame({"url": ["a", "b"], "c": ["x", "y"], "e": ["p", "q"]})
+    frame = frame.with_columns(polars.col("url", "c").cast(polars.Categorical), polars.col("e").cast(kinds))
+    with seen.epoch("one", output="out/one") as day:
+        write(day, unseen(day, frame, "url"))
+        remember(day, "url")
+    assert [str(key) for key in keys_in("out/one")] == ["a", "b"]
+    with seen.epoch("two", output="out/two") as day:
+        assert unseen(day, polars.DataFrame({"url": []}), "url").height == 0
+        with pytest.raises(ValueError, match="no paths"):
+            unseen(day, [], "url")
+    assert seen.contains_many(["a", "b"]).all()
+
+
+def test_outputs_of_other_programs(folder):
+    """Files may lie in folders, and there is none where nothing was new."""
+    seen = daily.seen_set()
+    with seen.epoch("none", output="out/none") as day:
+        pathlib.Path("out/none").mkdir(parents=True)
+        day.commit_output()
+        remember(day, "url")
+    with seen.epoch("parts", output="out/parts") as day:
+        for part, key in (("d=1", "a"), ("d=2", "b"), ("_temporary", "c"), (".", "d")):
+            pathlib.Path("out/parts", part).mkdir(parents=True, exist_ok=True)
+            parquet.write_table(pyarrow.table({"url": [key]}), f"out/parts/{part}/data_0.parquet")
+        day.commit_output()
+        remember(day, "url")
+    assert seen.epochs == ["none", "parts"]
+    assert seen.contains_many(["a", "b", "c", "d"]).tolist() == [True, True, False, True]
+
+
+def test_a_day_that_is_run_again_in_another_folder_is_decided_once(folder, monkeypatch):
+    root = pathlib.Path("set").absolute()
+    for place in ("one", "two"):
+        pathlib.Path(place).mkdir()
+    monkeypatch.chdir("one")
+    with daily.SeenSet(root, shards=4).epoch("day", output="fresh") as day:
+        write(day, unseen(day, as_table(), "url"))
+    monkeypatch.chdir("../two")
+    with pytest.raises(errors.SetMismatchError), daily.SeenSet(root).epoch("day", output="fresh"):
+        pass
+    with daily.SeenSet(root).epoch("day", output="../one/./fresh") as day:
+        assert day.committed
+        remember(day, "url")
+    assert not pathlib.Path("fresh").exists()

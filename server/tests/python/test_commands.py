@@ -169,6 +169,21 @@ def test_another_name_gives_claims_back_and_says_so(server):
         assert ask(wire, "EV.CLAIM", "k", "a") == ["seen"]
 
 
+def test_reset_leaves_nothing_of_what_a_connection_was(server):
+    with server.wire("3") as wire, server.wire() as other:
+        assert ask(wire, "CLIENT", "SETNAME", "w") == "OK"
+        assert ask(wire, "EV.CLAIM", "k", "a") == ["new"]
+        assert ask(other, "EV.CLAIM", "k", "a") == ["pending"]
+        assert ask(wire, "WATCH", "k") == "OK"
+        assert ask(wire, "MULTI") == "OK"
+        assert ask(wire, "EV.CLAIM", "k", "b") == "QUEUED"
+        assert ask(wire, "RESET") == "RESET"
+        # Its claims are free, its transaction is gone, and it speaks the older protocol: null is a bulk string there.
+        assert ask(other, "EV.CLAIM", "k", "a", "b") == ["new", "new"]
+        assert ask(wire, "EXEC") == "ERR EXEC without MULTI"
+        assert wire.ask("CLIENT", "GETNAME") == b"$-1\r\n"
+
+
 def test_an_item_has_no_more_numbers_than_there_may_be_items(server):
     """A client that knows the form of the numbers can add them. That must not keep the server busy."""
     numbers = [b"x\0everseen item number \0" + (1 << power).to_bytes(8, "little") for power in range(64)]

@@ -74,6 +74,8 @@ class DupeFilter(BaseDupeFilter):
         self._due = 0.0
         self._claimed = 0
         self._new = 0
+        # What another crawl has claimed and this one has queued all the same.
+        self._let_through: set[bytes] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -256,14 +258,20 @@ class DupeFilter(BaseDupeFilter):
             self.open()
         if self.is_due:
             self._committer()
-        verdict = self._claim(self.fingerprinter.fingerprint(request))
+        fingerprint = self.fingerprinter.fingerprint(request)
+        verdict = self._claim(fingerprint)
         if verdict == everseen.Verdict.SEEN:
+            self._let_through.discard(fingerprint)
             self._count("everseen/seen")
             return True
         if verdict == everseen.Verdict.PENDING:
-            # Another crawl has it, and may be killed before it commits.
+            # Another crawl has it, and may be killed before it commits: this one fetches it, too, and once.
             self._count("everseen/pending")
+            if fingerprint in self._let_through:
+                return True
+            self._let_through.add(fingerprint)
             return False
+        self._let_through.discard(fingerprint)
         self._new += 1
         self._claimed += 1
         self._count("everseen/new")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -77,6 +78,17 @@ class QueueMaker:
         return queue
 
 
+def _is_plain(value: Any, depth: int = 20) -> bool:
+    """Return whether a value is made of Python's own types, which can be read whatever they hold."""
+    if type(value) in (str, bytes, int, float, bool, NoneType):
+        return True
+    if not depth:
+        return False
+    if type(value) is dict:
+        return all(_is_plain(key) and _is_plain(item, depth - 1) for key, item in value.items())
+    return type(value) in (list, tuple) and all(_is_plain(item, depth - 1) for item in value)
+
+
 class Pending:
     """All requests that are queued or in flight, and the journal that has them."""
 
@@ -90,10 +102,19 @@ class Pending:
 
     def serialize(self, request: Request) -> bytes:
         """Return a request's bytes; raises `ValueError` if it has none."""
+        content = request.to_dict(spider=self._spider)
         try:
-            return pickle.dumps(request.to_dict(spider=self._spider), protocol=5)
+            packed = pickle.dumps(content, protocol=5)
         except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(str(error)) from error
+        if not all(_is_plain(value) for value in content.values()):
+            # Some objects can be written and not read again, such as exceptions with arguments of their own. In the queue,
+            # that would be known when nothing can be done about it any more.
+            try:
+                pickle.loads(packed)
+            except Exception as error:
+                raise ValueError(f"it can't be read again: {error}") from error
+        return packed
 
     def place(self, request: Request) -> int:
         """Return where a request that is being queued is in the journal."""

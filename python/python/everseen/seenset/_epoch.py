@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,10 +15,27 @@ from everseen.seenset._batches import judged, remembered
 from everseen.seenset._manifest import Manifest, Pin, Shard, epoch_name, pin_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from everseen.seenset._set import SeenSet
     from everseen.seenset._shards import Lock
+
+
+class _Once(Iterator[Any]):
+    """Batches that are iterated once. To remember what is left of them would publish an epoch without its keys."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+        self._taken = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._taken:
+            raise RuntimeError("these batches were read before, and can be read once; ask `unseen` again")
+        self._taken = True
+        return self._batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
 
 
 class Epoch:
@@ -104,7 +122,8 @@ class Epoch:
                     f"epoch {pin.epoch!r} was begun by a driver on another machine: once that is over, take it over"
                 )
             self._root.begin(pin)
-        if pin.output != self.output:
+        begun_with = pin.output if pin.output is None else os.path.abspath(pin.output)
+        if begun_with != self.output:
             mismatch = errors.SetMismatchError(f"epoch {self.name!r} was begun with the output {pin.output!r}")
             mismatch.field = "output"
             raise mismatch
@@ -169,7 +188,7 @@ class Epoch:
         Raises:
             NullKeyError: A row has no key.
         """
-        return judged(self._root, self.base, batches, column, processes)
+        return _Once(judged(self._root, self.base, batches, column, processes))
 
     def remember(self, batches: Iterable[Any], column: str | None = None, *, processes: int = 0) -> None:
         """Add keys to what the epoch will publish. Call it with what was put out, once that can't be lost any more.

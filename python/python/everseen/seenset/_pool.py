@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # A fork would inherit threads' locks; and its copy of the driver's lock would outlive the driver.
 _context = multiprocessing.get_context("spawn")
 
+# A new process imports the program: what stands outside of functions there runs in it as well.
+_HINT = ' (the program needs `if __name__ == "__main__":` around what it does)'
+
 # Hashes that are inserted in one call.
 _PART = 1 << 20
 
@@ -58,7 +61,7 @@ class Judges:
                     raise answer
                 first[some] = answer
         except (EOFError, ConnectionError) as error:
-            raise WorkerDiedError("a process that looks keys up has ended") from error
+            raise WorkerDiedError(f"a process that looks keys up has ended{_HINT}") from error
         return first
 
     def close(self) -> None:
@@ -94,7 +97,7 @@ def written(work: list[tuple[Any, ...]], processes: int) -> Iterator[tuple[int, 
         try:
             yield from pool.map(_write, work)
         except BrokenProcessPool as error:
-            raise WorkerDiedError("a process that writes shards has ended") from error
+            raise WorkerDiedError(f"a process that writes shards has ended{_HINT}") from error
 
 
 def _write(work: tuple[Any, ...]) -> tuple[int, Shard]:

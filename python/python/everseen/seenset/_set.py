@@ -201,7 +201,8 @@ class SeenSet:
         folder = None if output is None else os.fspath(output).removeprefix("file://")
         if folder is not None and "://" in folder:
             raise ValueError(f"output {folder!r}: the output is a folder of this machine, and no URL")
-        return Epoch(self, name, folder, take_over)
+        # The program may be run again in another folder.
+        return Epoch(self, name, None if folder is None else os.path.abspath(folder), take_over)
 
     def abandon(self, name: str) -> None:
         """Give up an epoch that was begun and not published. What it has put out must be removed first.
