@@ -18,7 +18,7 @@
 //! That the model can fail is shown by breaking the protocol: `unsound`.
 //!
 //! `cargo test --test model` goes through the smaller settings. The larger ones:
-//! `cargo test --release --test model -- --ignored --nocapture long`. What is left out: docs/evidence.md, "Model".
+//! `cargo test --release --test model -- --ignored --nocapture long`; docs/evidence.md, "Model", has their results.
 
 mod model {
     mod closing;

@@ -13,7 +13,7 @@ use super::trial::Outcome;
 use crate::support::forge::{SUPERBLOCKS, is_written, u32_at};
 use crate::support::log::INSERT;
 use crate::support::numbers::{Random, finalise};
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 
 const PAGES: usize = 131_072;
 /// Of bytes that mean nothing, one in so many.
@@ -182,13 +182,13 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set; `EVERSEEN_SEED` says where to begin. It is odd, so that
+/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set, with `EVERSEEN_ONE_IN` one in three; `EVERSEEN_SEED` says where to begin. It is odd, so that
 /// both ways to flip a byte occur.
 const FEW: u64 = 15;
 
 #[test]
 fn each_flipped_byte_is_noticed_or_does_no_harm() {
-    flip(Work::FlipSome, all_or(1, FEW));
+    flip(Work::FlipSome, all_some_or(1, 3, FEW));
 }
 
 #[test]

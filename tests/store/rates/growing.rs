@@ -5,7 +5,7 @@ use everseen::testing::Options;
 
 use super::{SEED, count_false, count_found, insert};
 use crate::support::numbers::key;
-use crate::support::share::all_or;
+use crate::support::share::{all_or, all_some_or};
 use crate::support::unsynced::Unsynced;
 
 const RATE: f64 = 1e-3;
@@ -76,7 +76,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
     for layer in layers {
         assert!(layer.keys <= layer.capacity, "{layer:?}");
     }
-    let queries = all_or(10_000_000, 1_000_000);
+    let queries = all_some_or(10_000_000, 3_000_000, 1_000_000);
     let hits = count_false(&store, queries);
     println!("buffer {buffer}: {hits} of {queries} absent keys found when closed");
     assert!(hits as f64 <= queries as f64 * RATE);

@@ -10,7 +10,7 @@ use everseen::testing::Options;
 
 use super::{BATCH, SEED, count_false, count_found, deviation, insert};
 use crate::support::numbers::{Random, finalise, key};
-use crate::support::share::all_or;
+use crate::support::share::{all_or, all_some_or};
 use crate::support::unsynced::Unsynced;
 
 const RATE: f64 = 1e-3;
@@ -156,7 +156,7 @@ fn sparse(sampled: u64) {
     let found = count_found(&store, keys.len() as u64, |number| keys[number as usize]);
     assert_eq!(found, keys.len() as u64, "a false negative");
 
-    let queries = all_or(20_000_000, 1_000_000);
+    let queries = all_some_or(20_000_000, 5_000_000, 1_000_000);
     let absent: Vec<_> = (0..queries).map(|_| sample.draw()).collect();
     let hits = count_found(&store, queries, |number| absent[number as usize]);
     let expected = expected_rate(new, sampled, plan.probes);

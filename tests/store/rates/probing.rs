@@ -9,7 +9,7 @@ use everseen::testing::Options;
 
 use super::{ABSENT, SEED, THREADS, count_false, deviation, insert};
 use crate::support::numbers::{finalise, key};
-use crate::support::share::all_or;
+use crate::support::share::{all_or, all_some_or};
 use crate::support::unsynced::Unsynced;
 
 const BITS: u64 = 32_640;
@@ -199,8 +199,8 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
 fn independent_probes_meet_one_in_a_million() {
     check(
         1e-6,
-        all_or(60_000_000, 5_000_000),
-        all_or(15_000_000, 3_000_000),
+        all_some_or(60_000_000, 20_000_000, 5_000_000),
+        all_some_or(15_000_000, 6_000_000, 3_000_000),
     );
 }
 
@@ -208,8 +208,8 @@ fn independent_probes_meet_one_in_a_million() {
 fn independent_probes_meet_one_in_ten_million() {
     check(
         1e-7,
-        all_or(60_000_000, 5_000_000),
-        all_or(15_000_000, 3_000_000),
+        all_some_or(60_000_000, 20_000_000, 5_000_000),
+        all_some_or(15_000_000, 6_000_000, 3_000_000),
     );
 }
 

@@ -11,6 +11,14 @@ pub fn all_or<T>(all: T, few: T) -> T {
     if is_all { all } else { few }
 }
 
+/// The same for what takes long and meets the same cases each time: `some` if a share of all is asked for.
+pub fn all_some_or<T>(all: T, some: T, few: T) -> T {
+    match number("EVERSEEN_ONE_IN") {
+        Some(_) => all_or(some, few),
+        None => all_or(all, few),
+    }
+}
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     text.parse().ok()
