@@ -187,6 +187,15 @@ mod tests {
         let wall = clock(None, true);
         assert!(wall.now() >= milliseconds(SystemTime::now()) - 1000);
         assert!(wall.tell() > 1_600_000_000_000 && early.now() > 1_600_000_000_000);
+        // By a clock that is behind, time goes on from where it was.
+        let ahead = milliseconds(SystemTime::now()) + 86_400_000;
+        shared.raise_clock(ahead);
+        let behind = clock(None, true);
+        let begun = behind.now();
+        while behind.now() == begun {
+            std::thread::yield_now();
+        }
+        assert!(begun >= ahead);
         early.advance_to(at(u64::MAX >> 1));
         assert_eq!(late.now(), LATEST);
     }

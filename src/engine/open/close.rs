@@ -307,4 +307,22 @@ mod tests {
         assert_eq!(engine.shared.checkpointed(), engine.shared.active());
         assert!(lock(&engine.buffers.spare).is_none());
     }
+
+    /// `verify` may read for minutes. What nothing has come to has nothing to write, and its file may stay as long as it is.
+    #[test]
+    fn closing_does_not_fail_beside_one_who_reads_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = Options::new().buffer(LEAST_BUFFER);
+        let store = options.clone().create(&path).unwrap();
+        store.insert(b"key").unwrap();
+        store.close().unwrap();
+        let reader = options.clone().open_read_only(&path).unwrap();
+        let held = Checkpointer::of(&reader.engine).hold_off().unwrap();
+        let store = options.timeout(Duration::from_secs(3)).open(&path).unwrap();
+        assert!(!store.insert(b"key").unwrap());
+        store.close().unwrap();
+        drop(held);
+        reader.close().unwrap();
+    }
 }

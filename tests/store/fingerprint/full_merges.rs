@@ -60,7 +60,9 @@ fn a_store_of_which_all_was_removed_does_not_grow_without_measure() {
     assert!(store.remove_batch(&keys).unwrap().iter().all(|gone| *gone));
     store.checkpoint().unwrap();
     store.close().unwrap();
+
     let store = options()
+        .buffer(16 << 20)
         .step_segments(1 << 20)
         .background(true)
         .open(&path)

@@ -85,6 +85,7 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
         }) => {
             assert_eq!(process, Some(u64::from(child.id())));
             met.with_the_lock += 1;
+            assert!(!is_taken(&path, 1), "its place is kept");
             Some(join_the_dying(&patient, &path, &mut child))
         }
         Err(Error::Busy { .. } | Error::Locked { .. }) => {
