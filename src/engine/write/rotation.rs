@@ -23,6 +23,9 @@ const LONG_LOG_BUFFERS: u64 = 4;
 /// A log shorter than this is never closed early.
 const LEAST_LONG_LOG: u64 = 1 << 20;
 
+/// How often all runs are tried to be merged while other handles run the checkpoints.
+const MOST_FULL_MERGES: u32 = 100;
+
 /// Why a log is closed.
 struct Sealing {
     /// The store is closing.
@@ -57,19 +60,28 @@ impl Writer<'_> {
         // First, what came has a run of its own: a merge of all pages that meets one which can't be read, once a part of it is
         // published, keeps its log, and keys in it would wait until the store is repaired.
         self.checkpoint()?;
-        if self.file.read_meta()?.superblock.runs.is_none() {
-            return Ok(());
-        }
         self.checkpoints.set_full(true);
-        let merged = self.seal_and_checkpoint(self.options, |guard| {
-            guard.ensure_log_space()?;
-            if guard.view.active.buffer.keys() > 0 {
-                guard.rotate()?;
-            }
-            guard.seal_active(false)
-        });
+        let merged = self.merge_runs();
         self.checkpoints.set_full(false);
         merged
+    }
+
+    /// Merges all runs, by the checkpoint of a log without keys.
+    fn merge_runs(&self) -> Result<()> {
+        for _ in 0..MOST_FULL_MERGES {
+            if self.file.read_meta()?.superblock.runs.is_none() {
+                break;
+            }
+            // Another handle may take this checkpoint over, and leave the runs.
+            self.seal_and_checkpoint(self.options, |guard| {
+                guard.ensure_log_space()?;
+                if guard.view.active.buffer.keys() > 0 {
+                    guard.rotate()?;
+                }
+                guard.seal_active(false)
+            })?;
+        }
+        Ok(())
     }
 
     /// Does the same with other options, even if there is nothing to move.
