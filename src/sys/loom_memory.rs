@@ -48,6 +48,10 @@ impl Region {
         Ok(Self { words })
     }
 
+    pub(crate) fn sparse(words: u64) -> io::Result<Self> {
+        Self::private(words)
+    }
+
     pub(crate) fn create(_folder: &Folder, _path: &Path, _words: u64) -> io::Result<Self> {
         unsupported()
     }

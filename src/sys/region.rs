@@ -35,6 +35,14 @@ impl Region {
         Ok(Self::of(raw, bytes, false))
     }
 
+    /// Creates one of which a small part is used, here and there: a large page would be taken for each word.
+    pub(crate) fn sparse(words: u64) -> io::Result<Self> {
+        let bytes = bytes_of(words)?;
+        let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
+        let _ = raw.advise(Advice::NoHugePage);
+        Ok(Self::of(raw, bytes, false))
+    }
+
     /// Creates a region in a new file, for all processes that open it. Writes the whole file first, so that no later
     /// access fails for lack of room or has to wait for it.
     pub(crate) fn create(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
@@ -271,5 +279,24 @@ mod tests {
             kept.retain(|at| *at < 512);
         }
         expect(&region, &kept);
+    }
+
+    /// Where the system gives large pages to whoever asks for them, or to all.
+    #[cfg(not(everseen_portable))]
+    #[test]
+    fn a_sparse_region_takes_no_more_than_is_used() {
+        const PLACES: u64 = 64;
+        let region = Region::sparse(PLACES * WORDS).unwrap();
+        let words = region.words();
+        for place in 0..PLACES {
+            words[(place * WORDS) as usize].store(1, Ordering::Relaxed);
+        }
+        let start = format!("{:x}-", words.as_ptr().addr());
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let own = maps.split_once(&start).expect("it is mapped").1;
+        let resident = own.lines().find_map(|line| line.strip_prefix("Rss:"));
+        let kibibytes = resident.unwrap().trim().trim_end_matches(" kB");
+        let kibibytes: u64 = kibibytes.parse().unwrap();
+        assert!((4 * PLACES..1024).contains(&kibibytes), "{kibibytes} KiB");
     }
 }

@@ -13,6 +13,8 @@ use crate::sys::{Region, prefetch_all};
 
 /// Fences that are read at once: a hash's page is rarely more than two behind that of its highest bits.
 const NEAR_FENCES: u64 = 4;
+/// A list that has less than this share of the file's pages is spread over it.
+const SPARSE_SHARE: u64 = 4;
 /// Stands in a fence's word once its page was checked. Fingerprints are below 2^63.
 const CHECKED: u64 = 1 << 63;
 
@@ -47,13 +49,19 @@ impl PageIndex {
     /// Returns an index of segments, all of which lie before `end_page`. No fence is known.
     pub(crate) fn of(segments: &[Segment], end_page: u64) -> std::io::Result<Self> {
         let pages = segments.iter().map(|segment| u64::from(segment.pages));
+        let pages: u64 = pages.sum();
         // A fence behind the last word would be no page's.
         assert!(segments.iter().all(|one| one.extent().end <= end_page));
-        let bits = pages.sum::<u64>().max(2).ilog2();
+        let bits = pages.max(2).ilog2();
+        let words = end_page + NEAR_FENCES;
         Ok(Self {
             shift: u64::BITS - bits,
             starts: Region::private(1 << bits)?,
-            fences: Region::private(end_page + NEAR_FENCES)?,
+            // Of a run above the oldest one, few pages lie between those of others.
+            fences: match pages >= end_page / SPARSE_SHARE {
+                true => Region::private(words)?,
+                false => Region::sparse(words)?,
+            },
             has_long_fronts: AtomicBool::new(false),
         })
     }
