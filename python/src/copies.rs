@@ -1,8 +1,9 @@
 //! Snapshots, deltas, and what is done to a store that no handle has open.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, OpenOptions, Progress as Bytes};
+use everseen::{Error, OpenOptions, Progress as Bytes, Store};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,17 +29,29 @@ pub(crate) fn watched<T: Send>(
     }
 }
 
+/// Runs a call of a store that tells its progress in bytes.
+fn watched_by<T: Send>(
+    py: Python<'_>,
+    session: &Session,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Store, &mut dyn FnMut(Bytes) -> ControlFlow<()>) -> everseen::Result<T> + Send,
+) -> PyResult<T> {
+    let opened = session.current(py)?;
+    let store = &opened.store;
+    let progress = Progress::of(py, progress, "B")?;
+    watched(py, &progress, |watch| {
+        work(store, &mut |bytes: Bytes| watch.at(bytes.done, bytes.total))
+    })
+}
+
 pub(crate) fn snapshot<'py>(
     py: Python<'py>,
     session: &Session,
     dest: &Path,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let opened = session.current(py)?;
-    let store = &opened.store;
-    let progress = Progress::of(py, progress, "B")?;
-    let done = watched(py, &progress, |watch| {
-        store.snapshot_watched(dest, |bytes: Bytes| watch.at(bytes.done, bytes.total))
+    let done = watched_by(py, session, progress, |store, watch| {
+        store.snapshot_watched(dest, watch)
     })?;
     let fields = fields!(py, done, generation keys pages bytes shared);
     report(py, "SnapshotReport", &fields)
@@ -49,11 +62,8 @@ pub(crate) fn verify<'py>(
     session: &Session,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let opened = session.current(py)?;
-    let store = &opened.store;
-    let progress = Progress::of(py, progress, "B")?;
-    let report = watched(py, &progress, |watch| {
-        store.verify_watched(|bytes: Bytes| watch.at(bytes.done, bytes.total))
+    let report = watched_by(py, session, progress, |store, watch| {
+        store.verify_watched(watch)
     })?;
     reports::verified(py, &report)
 }
@@ -65,13 +75,8 @@ pub(crate) fn delta<'py>(
     previous: &Path,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let opened = session.current(py)?;
-    let store = &opened.store;
-    let progress = Progress::of(py, progress, "B")?;
-    let done = watched(py, &progress, |watch| {
-        store.snapshot_since_watched(dest, previous, |bytes: Bytes| {
-            watch.at(bytes.done, bytes.total)
-        })
+    let done = watched_by(py, session, progress, |store, watch| {
+        store.snapshot_since_watched(dest, previous, watch)
     })?;
     let fields = PyDict::new(py);
     fields.set_item("from_generation", done.from)?;

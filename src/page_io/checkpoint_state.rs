@@ -64,8 +64,8 @@ pub(crate) struct CheckpointState {
 }
 
 impl CheckpointState {
-    /// Keeps this process's other threads from running checkpoints. Returns `None` if this very thread does so already,
-    /// which would wait for itself: a copy calls back its caller, who may do anything.
+    /// Keeps this process's other threads from running checkpoints. Returns `None` if this very thread does so already
+    /// and would wait for itself: a copy calls its caller back, and that may do anything.
     pub(crate) fn exclude_threads(&self) -> Option<ExcludedThreads<'_>> {
         if self.is_excluding() {
             return None;

@@ -124,17 +124,21 @@ impl StoreLocks {
         self.id
     }
 
+    /// Takes a lock, unless another handle has it or a share in it.
+    fn try_exclusive(&self, byte: u64) -> Result<Option<RangeLock>> {
+        let taken = self.file.try_exclusive(byte);
+        taken.map_err(lock_error(&self.path))
+    }
+
     /// Takes the open-close lock of a file that no handle has opened by its name yet; returns `None` if its creator
     /// lives.
     pub(crate) fn gate_of_draft(&self) -> Result<Option<RangeLock>> {
-        let taken = self.file.try_exclusive(GATE);
-        taken.map_err(lock_error(&self.path))
+        self.try_exclusive(GATE)
     }
 
     /// Takes the checkpoint lock for a handle that writes pages, if it is free.
     pub(crate) fn try_checkpoint(&self) -> Result<Option<RangeLock>> {
-        let taken = self.file.try_exclusive(CHECKPOINT);
-        taken.map_err(lock_error(&self.path))
+        self.try_exclusive(CHECKPOINT)
     }
 
     /// Keeps other processes from checkpoints. Waits for a running one for at most `patience`.
@@ -158,14 +162,12 @@ impl StoreLocks {
 
     /// Keeps readers out; returns `None` if there are any.
     pub(crate) fn keep_readers_out(&self) -> Result<Option<RangeLock>> {
-        let taken = self.file.try_exclusive(READERS);
-        taken.map_err(lock_error(&self.path))
+        self.try_exclusive(READERS)
     }
 
     /// Keeps views out of a store whose file is to be cut off; returns `None` if there are any.
     pub(crate) fn keep_maps_out(&self) -> Result<Option<RangeLock>> {
-        let taken = self.file.try_exclusive(MAPS);
-        taken.map_err(lock_error(&self.path))
+        self.try_exclusive(MAPS)
     }
 
     /// Keeps the file from being cut off while it is mapped.

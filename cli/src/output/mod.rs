@@ -9,13 +9,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
-use everseen::Escaped;
+use everseen::{Escaped, FileKind};
 
 use crate::error::{CliError, KeyError};
 use crate::input::compressed::{LONGEST_MAGIC, format_of};
 use crate::input::headers::without_ends;
 use crate::input::keying::shown;
-use crate::input::own_files;
 use crate::input::record_blocks::{Block, Place};
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
@@ -66,7 +65,8 @@ impl Output {
     /// Creates an output that appends to a named file.
     pub fn to_file(sink: Sink) -> Result<Self, CliError> {
         let file = sink.file().map_err(|error| failure(Some(&sink), error))?;
-        refuse_compressed(&file, Some(&sink))?;
+        let begin = beginning(&file, LONGEST_MAGIC);
+        refuse_compressed(&file, begin.as_deref(), Some(&sink))?;
         let output = Self::file_output(file, Some(sink.clone()));
         output.map_err(|error| failure(Some(&sink), error))
     }
@@ -278,36 +278,40 @@ fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
 fn stdout() -> Result<File, CliError> {
     begun::check_stdout()?;
     let file = file_of(&io::stdout()).map_err(CliError::Output)?;
-    let is_regular = file.metadata().is_ok_and(|file| file.is_file());
-    let reader = handle::reader_of(&file).filter(|_| is_regular);
-    match reader.and_then(|file| own_files::kind_at(&file, 0)) {
+    let begin = beginning(&file, LONGEST_MAGIC);
+    match begin.as_deref().and_then(FileKind::of) {
         Some(kind) => Err(CliError::OutputIsOwnFile {
             name: "standard output".to_owned(),
             kind,
             meant: "redirect it to another file".to_owned(),
         }),
-        None => refuse_compressed(&file, None).map(|()| file),
+        None => refuse_compressed(&file, begin.as_deref(), None).map(|()| file),
     }
 }
 
-/// Returns the first bytes of a regular file that something is appended to, as far as they can be read.
+/// Returns the first bytes of a regular file, as far as they can be read.
 fn beginning(file: &File, most: usize) -> Option<Vec<u8>> {
     let length = file.metadata().ok().filter(Metadata::is_file)?.len();
-    let reader = handle::reader_of(file).filter(|_| handle::before(file) != Before::Nothing)?;
     let mut bytes = vec![0; usize::try_from(length).map_or(most, |length| length.min(most))];
-    handle::read_at(&reader, &mut bytes, 0).ok()?;
+    handle::read_at(&handle::reader_of(file)?, &mut bytes, 0).ok()?;
     Some(bytes)
 }
 
-/// Refuses to append to compressed data: neither a decoder nor a reader of lines could read what comes of it.
-fn refuse_compressed(file: &File, sink: Option<&Sink>) -> Result<(), CliError> {
-    let begin = beginning(file, LONGEST_MAGIC);
-    match begin.and_then(|begin| format_of(&begin)) {
-        Some(format) => Err(CliError::OutputIsCompressed {
-            name: name_of(sink),
-            format,
-        }),
-        None => Ok(()),
+/// Refuses to append to a file that begins as compressed data: neither a decoder nor a reader of lines could read what comes
+/// of it.
+fn refuse_compressed(
+    file: &File,
+    begin: Option<&[u8]>,
+    sink: Option<&Sink>,
+) -> Result<(), CliError> {
+    match begin.and_then(format_of) {
+        Some(format) if handle::before(file) != Before::Nothing => {
+            Err(CliError::OutputIsCompressed {
+                name: name_of(sink),
+                format,
+            })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -184,7 +184,7 @@ fn a_copy_of_fingerprints_is_kept_up_to_date() {
     again.expect_error("apply deltas in order, each once");
 }
 
-/// A backup that is protected from writing is copied like any other. Who isn't root couldn't write a copy that is protected, too.
+/// A backup that is protected from writing is copied like any other. Only root could write a copy that is protected as well.
 #[test]
 fn a_copy_of_a_protected_store_can_be_written() {
     use std::os::unix::fs::PermissionsExt;

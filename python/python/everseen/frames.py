@@ -27,6 +27,7 @@ import pyarrow  # type: ignore[import-untyped]
 from pyarrow import parquet
 
 from everseen.errors import NotCommittedError
+from everseen.seenset._batches import ReadOnce
 
 if TYPE_CHECKING:
     from everseen.seenset import Epoch
@@ -45,20 +46,13 @@ class Rows:
     def __init__(self, schema: pyarrow.Schema, batches: Iterator[pyarrow.RecordBatch]) -> None:
         self.schema = schema
         """The columns."""
-        self._batches: Iterator[pyarrow.RecordBatch] | None = batches
-
-    def _take(self) -> Iterator[pyarrow.RecordBatch]:
-        batches, self._batches = self._batches, None
-        if batches is None:
-            # What is left of them would look like all: an output without its rows.
-            raise RuntimeError("these rows were read before, and can be read once; ask `unseen` again")
-        return batches
+        self._batches = ReadOnce(batches)
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
-        return self._take()
+        return iter(self._batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pyarrow.RecordBatchReader.from_batches(self.schema, self._take()).__arrow_c_stream__(requested_schema)
+        return pyarrow.RecordBatchReader.from_batches(self.schema, iter(self)).__arrow_c_stream__(requested_schema)
 
 
 def unseen(epoch: Epoch, rows: Any, column: str, *, processes: int = 0) -> Any:

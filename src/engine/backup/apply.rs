@@ -65,7 +65,6 @@ pub(crate) fn apply(
     let applying = Applying {
         delta: &delta,
         place,
-        path,
         file: &*file,
         locks: &locks,
     };
@@ -85,7 +84,6 @@ enum Before {
 struct Applying<'a> {
     delta: &'a Delta<'a>,
     place: &'a Place,
-    path: &'a Path,
     file: &'a dyn StorageFile,
     locks: &'a StoreLocks,
 }
@@ -114,7 +112,7 @@ impl Applying<'_> {
         let (superblock, content) = self.delta.superblock(&header)?;
         let copy = StillFile {
             file: self.file,
-            path: self.path,
+            path: self.place,
             header: &header,
             superblock: &superblock,
         };
@@ -162,7 +160,7 @@ impl Applying<'_> {
         let maps = self.locks.keep_maps_out()?;
         match readers.is_some() && maps.is_some() {
             true => Ok([readers, maps]),
-            false => Err(locked(self.path)),
+            false => Err(locked(self.place)),
         }
     }
 
@@ -183,22 +181,22 @@ impl Applying<'_> {
     }
 
     fn wrong(&self, source: DeltaError) -> Error {
-        delta_error(self.path, source)
+        delta_error(self.place, source)
     }
 
     fn length(&self) -> Result<u64> {
         let length = self.file.length();
-        length.map_err(|error| Error::io("measure", self.path, error))
+        length.map_err(|error| Error::io("measure", self.place, error))
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         write_all_at(self.file, bytes, offset)
-            .map_err(|error| Error::io("apply a delta to", self.path, error))
+            .map_err(|error| Error::io("apply a delta to", self.place, error))
     }
 
     fn sync(&self) -> Result<()> {
         let synced = self.file.sync();
-        synced.map_err(|error| Error::sync("sync", self.path, error))
+        synced.map_err(|error| Error::sync("sync", self.place, error))
     }
 
     fn write_mark(&self, mark: &CopyMark) -> Result<()> {
@@ -210,9 +208,9 @@ impl Applying<'_> {
         let length = self.length()?;
         let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
         read_exact_at(self.file, &mut page, 0)
-            .map_err(|error| Error::io("read", self.path, error))?;
+            .map_err(|error| Error::io("read", self.place, error))?;
         let header = Header::decode(&page, length).map_err(|source| Error::Format {
-            path: self.path.to_owned(),
+            path: self.place.to_path_buf(),
             source,
         })?;
         let (expected, got) = (self.delta.header.store_id, header.store_id);
@@ -224,8 +222,8 @@ impl Applying<'_> {
 
     /// Finds out the state of the copy, and refuses a copy that the delta does not apply to.
     fn before(&self, header: &Header) -> Result<Before> {
-        let mark = read_mark(self.file, self.path, header)?;
-        let meta = match read_meta_of(self.file, self.path) {
+        let mark = read_mark(self.file, self.place, header)?;
+        let meta = match read_meta_of(self.file, self.place) {
             Ok(meta) => Some(Box::new(meta)),
             // None of its superblocks counts: the mark decides.
             Err(Error::Format {
@@ -320,6 +318,6 @@ impl Applying<'_> {
 
     fn set_length(&self, length: u64) -> Result<()> {
         let set = self.file.set_length(length);
-        set.map_err(|error| Error::io("make room in", self.path, error))
+        set.map_err(|error| Error::io("make room in", self.place, error))
     }
 }

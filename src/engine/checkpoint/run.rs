@@ -193,7 +193,7 @@ impl<'a> Checkpointer<'a> {
     /// Takes the checkpoint lock; `None` if no checkpoint is due any more.
     fn begin(&self, patience: Duration) -> Result<Option<Running<'a>>> {
         let one_thread = match patience.is_zero() {
-            // Who has no time must not wait for a copy that a thread makes.
+            // A caller without time must not wait for a copy that another thread makes.
             true => self
                 .state
                 .try_exclude_threads()

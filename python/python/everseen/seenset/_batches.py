@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from everseen.seenset._judge import Judge
@@ -9,11 +10,28 @@ from everseen.seenset._pool import Judges, written
 from everseen.seenset._shards import by_shard, hasher_of, second_hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from everseen.seenset._manifest import Manifest, Shard
     from everseen.seenset._shards import Hashes, Mask, Root
+
+
+class ReadOnce(Iterator[Any]):
+    """Batches that are iterated once. To remember what is left of them would publish an epoch without its keys."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+        self._taken = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._taken:
+            raise RuntimeError("these rows were read before, and can be read once; ask `unseen` again")
+        self._taken = True
+        return self._batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
 
 
 def keys_of(batch: Any, column: str | None) -> Any:

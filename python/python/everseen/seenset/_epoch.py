@@ -5,37 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from everseen import errors
 from everseen._durable import sync_folder, sync_tree
-from everseen.seenset._batches import judged, remembered
+from everseen.seenset._batches import ReadOnce, judged, remembered
 from everseen.seenset._manifest import Manifest, Pin, Shard, epoch_name, pin_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from everseen.seenset._set import SeenSet
     from everseen.seenset._shards import Lock
-
-
-class _Once(Iterator[Any]):
-    """Batches that are iterated once. To remember what is left of them would publish an epoch without its keys."""
-
-    def __init__(self, batches: Iterator[Any]) -> None:
-        self._batches = batches
-        self._taken = False
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._taken:
-            raise RuntimeError("these batches were read before, and can be read once; ask `unseen` again")
-        self._taken = True
-        return self._batches
-
-    def __next__(self) -> Any:
-        return next(self._batches)
 
 
 class Epoch:
@@ -188,7 +170,7 @@ class Epoch:
         Raises:
             NullKeyError: A row has no key.
         """
-        return _Once(judged(self._root, self.base, batches, column, processes))
+        return ReadOnce(judged(self._root, self.base, batches, column, processes))
 
     def remember(self, batches: Iterable[Any], column: str | None = None, *, processes: int = 0) -> None:
         """Add keys to what the epoch will publish. Call it with what was put out, once that can't be lost any more.
