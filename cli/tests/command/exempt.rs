@@ -99,6 +99,10 @@ fn who_has_the_store_open_knows_what_another_exempts() {
         .expect(0);
     let wrong = lab.run_on(&["check", "store"], &absent(20_000)).expect(0);
     let wrong: Vec<&[u8]> = wrong.split_inclusive(|byte| *byte == b'\n').collect();
+    // One line in eighty is taken for seen, whichever it is: this one is new for certain.
+    let new = absent(20_000);
+    let mut new = new.split_inclusive(|byte| *byte == b'\n');
+    let new = new.find(|line| !wrong.contains(line)).unwrap();
     let mut child = lab.start(&["dedup", "store"]);
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -109,7 +113,7 @@ fn who_has_the_store_open_knows_what_another_exempts() {
         line.into_bytes()
     };
     // What it takes for seen it does not print; what comes behind it does.
-    assert_eq!(answer(&[wrong[0], b"one\n"]), b"one\n");
+    assert_eq!(answer(&[wrong[0], new]), new);
     lab.run_on(&["exempt", "store"], &wrong[..2].concat())
         .expect(0);
     assert_eq!(answer(&[wrong[0]]), wrong[0]);
