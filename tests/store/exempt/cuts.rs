@@ -14,7 +14,7 @@ use crate::support::recorded::fates;
 use crate::support::recorded::site::Site;
 use crate::support::recorded::tape::{self, Recorder};
 use crate::support::recorded::{Promises, Remark};
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
 /// Keys of a script.
@@ -294,7 +294,7 @@ fn cut(recording: &Recording, random: &mut Random, images: u64) -> Result<u64, S
 #[test]
 fn no_power_cut_takes_an_exemption_or_a_key() {
     let mut random = Random::new(seed());
-    let each = all_or(IMAGES, FEW);
+    let each = all_some_or(IMAGES, 3 * FEW, FEW);
     let mut images = 0;
     for turn in 0..8 {
         let kind = [Kind::Bloom, Kind::Scalable][turn % 2];

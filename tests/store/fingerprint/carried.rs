@@ -8,7 +8,7 @@ use everseen::{Kind, Store, Verdict};
 
 use crate::support::files::{place, small};
 use crate::support::numbers::key;
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
 const ROTATIONS: u64 = 1500;
@@ -59,7 +59,7 @@ fn what_a_transaction_has_removed_is_absent_to_it_while_another_handle_rotates()
         let is_over = AtomicBool::new(false);
         let turns = std::thread::scope(|scope| {
             let changing = scope.spawn(|| change(&store, 10, count, &is_over));
-            for rotation in 0..all_or(ROTATIONS, FEW) {
+            for rotation in 0..all_some_or(ROTATIONS, 2 * FEW, FEW) {
                 if changing.is_finished() {
                     break;
                 }

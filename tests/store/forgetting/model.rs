@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{STEP, STEPS, at, forgetting};
 use crate::support::files::{image, place};
 use crate::support::numbers::{Random, key};
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 
 /// Keys that are asked for.
 const KEYS: u64 = 3000;
@@ -386,7 +386,7 @@ fn run(seed: u64, kind: Way, steps: u64) -> u64 {
 /// Some runs of each way to use a store; with EVERSEEN_ALL=1, more, and with EVERSEEN_OPERATIONS so many operations of both
 /// tests. EVERSEEN_SEED begins elsewhere.
 fn run_all(transactional: bool) {
-    let (mut seeds, steps) = all_or((6, 3000), (2, 1200));
+    let (mut seeds, steps) = all_some_or((6, 3000), (3, 2000), (2, 1200));
     if let Ok(operations) = std::env::var("EVERSEEN_OPERATIONS") {
         seeds = operations.parse::<u64>().unwrap().div_ceil(2 * 4 * steps);
     }

@@ -11,7 +11,7 @@ use everseen::{Error, Kind, Store, Verdict};
 use super::parent::{CLOSED, names};
 use super::task::{Task, keys};
 use crate::support::numbers::Random;
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
 const THREADS: u64 = 12;
@@ -186,7 +186,7 @@ fn round(kind: Kind, transactional: bool, with_other: bool, path: &Path, random:
 
 fn rounds(transactional: bool, with_other: bool) {
     let mut random = Random::new(u64::from(transactional) * 2 + u64::from(with_other));
-    for number in 0..all_or(60, 8) {
+    for number in 0..all_some_or(60, 24, 8) {
         println!("transactional {transactional}, another handle {with_other}, round {number}");
         let kind = [Kind::Bloom, Kind::Scalable, Kind::Fingerprint][number % 3];
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use everseen::testing::Options;
 
 use super::{ABSENT, SEED, THREADS, count_false, deviation, insert};
 use crate::support::numbers::{finalise, key};
-use crate::support::share::{all_or, all_some_or};
+use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
 const BITS: u64 = 32_640;
@@ -152,7 +152,7 @@ fn mixed(number: u64) -> u64 {
 
 /// Measures a full store, and what the same keys make of the shorter schemes.
 fn check(rate: f64, queries: u64, twin_queries: u64) {
-    let keys = all_or(1_500_000, 250_000);
+    let keys = all_some_or(1_500_000, 500_000, 250_000);
     let plan = Plan::for_rate(keys, rate).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let options = Options::new()

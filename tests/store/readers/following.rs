@@ -9,6 +9,7 @@ use everseen::{Error, Kind, Sieve, Store, Sweep};
 use super::{KINDS, kill, options};
 use crate::support::files::{held, key, keys, place};
 use crate::support::numbers::Random;
+use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
 const STEPS: u64 = 80;
@@ -123,10 +124,7 @@ fn a_log_that_goes_on_is_noticed_though_its_writers_are_all_gone() {
 /// Writers come and go as fast as they can while a reader looks.
 #[test]
 fn a_long_look_outlasts_all_writers() {
-    let rounds = match std::env::var_os("EVERSEEN_ALL") {
-        Some(_) => 1000,
-        None => 60,
-    };
+    let rounds = all_some_or(1000, 250, 60);
     for kind in KINDS {
         let (_folder, path) = place();
         let options = options(kind).storage(Unsynced::new());

@@ -9,7 +9,7 @@ use everseen::sizing::{
 };
 use proptest::prelude::*;
 
-use crate::support::share::all_or;
+use crate::support::share::all_some_or;
 
 /// A search among all probes whose runs are as long as the plan's, without any cleverness: rate and probes.
 fn best_of_all(keys: u64, pages: u64) -> (f64, u32) {
@@ -59,7 +59,7 @@ fn the_price_on_disk_is_the_one_the_design_states() {
 #[test]
 fn ten_bits_a_key_serve_every_small_capacity() {
     let rates: Vec<f64> = (1..=10_000)
-        .step_by(all_or(1, 7))
+        .step_by(all_some_or(1, 3, 7))
         .map(|keys| Plan::for_bits_per_key(keys, 10.0).unwrap().fpr)
         .collect();
     assert!(rates.iter().all(|&rate| rate <= 0.02));
@@ -120,7 +120,7 @@ fn past_two_pow_32_bits_and_at_the_largest_sizes() {
 
 /// A plan is a search, and so is its slow twin: of the 256 cases that are usual a sixteenth, unless `EVERSEEN_ALL=1` is set.
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(all_or(256, 16))
+    ProptestConfig::with_cases(all_some_or(256, 48, 16))
 }
 
 /// Whole numbers of every magnitude.

@@ -10,11 +10,11 @@ use super::setting::assert_same;
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, place, small};
 use crate::support::forge::u64_at;
-use crate::support::share::{Share, all_or};
+use crate::support::share::{Share, all_some_or};
 
-/// Keys that make four segments or more, and the pages of a segment: as users have them, or sixteen times smaller.
+/// Keys that make four segments or more, and the pages of a segment: as users have them, or four or sixteen times smaller.
 fn size() -> (u64, u64) {
-    all_or((3_400_000, 1020), (220_000, 64))
+    all_some_or((3_400_000, 1020), (880_000, 255), (220_000, 64))
 }
 
 /// A store of several segments: fingerprints of 63 bits, so that few fill one.
