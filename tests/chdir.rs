@@ -17,6 +17,8 @@ fn a_store_that_was_opened_by_a_relative_path_stays_where_it_is() {
         .capacity(100_000)
         .transactional(true)
         .measured(false)
+        // No checkpoint goes on while the files are copied.
+        .background(false)
         .buffer(everseen::testing::LEAST_BUFFER);
     let names = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
     let key = |number: u64| number.to_le_bytes();

@@ -12,6 +12,7 @@ use everseen::{FileKind, Kind, LogError};
 
 use self::command_words::in_command_words;
 pub use self::keys::KeyError;
+use crate::input::STDIN;
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::input::window_limit::LARGEST_LOG;
@@ -164,7 +165,7 @@ pub enum CliError {
 
     #[error(
         "{name}: is {format} data, which this program does not read; make lines of it first, as in `{program} | everseen ...` (--no-decompress reads it as it is)",
-        program = format.other_program().unwrap_or("cat NAME").replace("NAME", name)
+        program = format.other_program().unwrap_or("cat NAME").replace("NAME", if name == STDIN { "NAME" } else { name })
     )]
     ForeignFormat { name: String, format: Format },
 

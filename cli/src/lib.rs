@@ -54,13 +54,14 @@ Examples:
   crawler | everseen dedup visited.ever >> fresh.txt   only the lines no earlier run has printed
   everseen check visited.ever < candidates.txt         those of them that are known
   everseen info visited.ever                           what is in there, how full, how exact
-  everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
+  everseen plan --capacity 1e9 --fpr 1e-6              what a store of that size would take
 
 Topics: everseen help buffer, keys, urls, wait, windows
 
-Exit status: 0 done, 1 \"no\" (check, dedup --key: nothing printed; verify: damage), 2 error, 3 done but for lines
-that another process has claimed and not committed (dedup, add: see --wait), 128 plus a signal's number if that ended the
-command. 101 or 134 is a fault of the command itself: please report it. The store is as after a kill, and loses nothing.";
+Exit status: 0 done, 1 \"no\" (check, dedup --key: nothing printed; verify: damage), 2 error, 3 done but
+for lines that another process has claimed and not committed (dedup, add: see --wait), 128 plus a
+signal's number if that ended the command. 101 or 134 is a fault of the command itself: please
+report it. The store is as after a kill, and loses nothing.";
 
 /// What is said without a subcommand.
 const FIRST_STEPS: &str = "\

@@ -45,7 +45,8 @@ A second file may have the same header, or none.
 
 A store that a command creates keeps how its lines are compared: the part, --no-key, --trim,
 --crlf, --ignore-case, and the options of URLs. Later commands follow it without being told, and
-an option that contradicts it is an error. Only --no-key and --not-url can be chosen each time.
+an option that contradicts it is an error. Only --no-key, --not-url and, where columns are numbers,
+--no-header can be chosen each time.
 `everseen info` shows it. docs/guide/records.md has the details.";
 
 const ABOUT_URLS: &str = "\

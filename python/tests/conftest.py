@@ -8,7 +8,7 @@ import pytest
 
 # A shell's `&` makes the tests ignore Ctrl-C, and a child inherits that. A handler is not inherited: `exec` resets its signal.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -264,13 +264,18 @@ def test_an_interrupt_ends_a_call_between_pieces(store):
     array = np.array([b"%d" % n for n in range(100_000)] * 100)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
-        with pytest.raises(KeyboardInterrupt) as raised:
-            store.contains_many(array)
+        # A process that waits for a processor may be interrupted before the call.
+        for _ in range(10):
+            with pytest.raises(KeyboardInterrupt) as raised:
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                store.contains_many(array)
+            partial = getattr(raised.value, "partial", [])
+            if len(partial) > 0:
+                break
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert 0 < len(raised.value.partial) < len(array)
-    assert len(raised.value.partial) % 65_536 == 0
+    assert 0 < len(partial) < len(array)
+    assert len(partial) % 65_536 == 0
 
 
 def test_hashes(store):

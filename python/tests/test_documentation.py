@@ -92,7 +92,8 @@ def test_the_version_is_the_crates():
 
 def test_the_stubs_are_true(folder):
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy.stubtest", "everseen", "--ignore-missing-stub"]
+    # The other modules are Python, and their own stubs.
+    command = [sys.executable, "-m", "mypy.stubtest", "everseen._everseen"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"MYPYPATH": ""})
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -59,8 +59,8 @@ def back(batch):
     )
 
 
-@pytest.mark.parametrize("processes", [0, 2])
-@pytest.mark.parametrize("form", [as_list, as_table, as_frame])
+# The processes see hashes alone, whatever the form.
+@pytest.mark.parametrize(("form", "processes"), [(as_list, 0), (as_table, 0), (as_frame, 0), (as_table, 2)])
 def test_epochs_are_those_of_the_model(folder, seed, form, processes):
     rng = random.Random(seed)
     seen = small(shards=rng.choice([1, 3, 8]), capacity=rng.choice([None, 100_000]))

@@ -44,7 +44,8 @@ pub enum Sweep {
 /// sweep reads the pages in order, which takes as long for ten million keys as for one. So a stream of keys is answered
 /// fastest if many of them wait for each other. A sieve holds the waiting keys, and with each of them an item of the
 /// caller's own. Verdicts come in the order of the keys and mean what they mean without a sieve: of equal keys, also
-/// within one window, the first is [`New`](Verdict::New).
+/// within one window, the first is [`New`](Verdict::New). A key that is removed while it waits may still be
+/// [`Seen`](Verdict::Seen), as if it had been claimed before.
 ///
 /// A sweep changes nothing in the store. Keys are claimed when their verdicts are handed out, so the caller may commit
 /// in the middle of a window, and whatever ends the process there, the rest of the window was never claimed.

@@ -103,7 +103,7 @@ pub enum DeltaError {
 
     /// The delta starts from another generation than the copy's.
     #[error(
-        "the delta continues from generation {expected}, and this copy is at generation {got}; apply deltas in order, each once"
+        "the delta continues from generation {expected}, and this copy is at generation {got}; apply deltas in order, each once: leave out those that it has"
     )]
     WrongGeneration {
         /// The generation that the delta starts from.

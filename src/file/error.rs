@@ -1,11 +1,13 @@
 //! What can be wrong with the bytes of a filter file.
 
+use super::file_kind::FileKind;
+
 /// The store file's own bytes are not what FORMAT.md allows.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The file does not begin with the magic of a store.
-    #[error("not an Everseen store")]
+    #[error("{}", no_store(got))]
     NotAStore {
         /// Its first eight bytes.
         got: [u8; 8],
@@ -150,6 +152,18 @@ pub enum FormatError {
         /// The stored CRC.
         got: u32,
     },
+}
+
+/// Describes a file that begins as no store does, perhaps as another file of Everseen.
+fn no_store(magic: &[u8; 8]) -> String {
+    match FileKind::of_magic(magic) {
+        Some(FileKind::Delta) => {
+            "is a delta of an Everseen store, no store; apply it to the copy that it was made for"
+                .to_owned()
+        }
+        Some(kind) => format!("is {kind}, no store"),
+        None => "not an Everseen store".to_owned(),
+    }
 }
 
 /// Describes a file that is too short for a magic, and therefore may be anything.

@@ -63,6 +63,12 @@ impl FileKind {
         Some(kind)
     }
 
+    /// Returns what a file is, or claims to be, that begins with this magic.
+    pub(crate) fn of_magic(magic: &[u8; MAGIC_BYTES]) -> Option<Self> {
+        let known = MAGICS.iter().find(|(known, _)| magic.starts_with(known));
+        known.map(|(_, kind)| *kind)
+    }
+
     /// Returns whether more bytes could make a file of Everseen of one that begins with these.
     #[must_use]
     pub fn may_begin(head: &[u8]) -> bool {

@@ -72,9 +72,19 @@ impl<'a> Compaction<'a> {
         assert!(end >= PAGES_OFFSET, "{end}");
         let failed = |error| Error::io("cut off the free end of", &file.place, error);
         if file.raw.length().map_err(failed)? > end {
+            self.make_certain(&meta.superblock)?;
             file.raw.set_length(end).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Makes the newest superblock durable, before room is taken that only an older one names. A session that has written
+    /// none knows it from the page cache, where it lies also if the sync of an earlier session failed.
+    fn make_certain(&self, superblock: &Superblock) -> Result<()> {
+        match self.access.state.pages_written() {
+            0 => self.access.file.write_superblock(superblock),
+            _ => Ok(()),
+        }
     }
 
     /// Moves what fits into free room before it. If nothing does, and it may, splits the last segments so that they do.
@@ -94,6 +104,7 @@ impl<'a> Compaction<'a> {
         if !both_name_it || free * self.worth_share(room.end()) < room.end() {
             return Ok(false);
         }
+        self.make_certain(superblock)?;
         let version = superblock.set_version();
         let moves = moves_down(&segments, &mut room, budget);
         if !moves.is_empty() {
@@ -189,12 +200,15 @@ impl<'a> Compaction<'a> {
             let Some(left) = budget.checked_sub(pages_of(&own.segment)) else {
                 break;
             };
-            match self.split(own, version, room)? {
-                Some(pieces) => split.push((index, pieces)),
-                None => break,
-            }
+            let Some(pieces) = self.split(own, version, room)? else {
+                break;
+            };
+            // Behind the end, the last piece must not stay: its move is charged, and what it took here is given back.
+            let behind = pieces.last().map(|piece| piece.segment);
+            let behind = behind.filter(|piece| piece.first_page > own.segment.first_page);
+            split.push((index, pieces));
             changed[own.run] = true;
-            *budget = left;
+            *budget = left + behind.as_ref().map_or(0, pages_of);
         }
         // Those behind a segment keep their indexes while it is replaced last.
         split.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));

@@ -188,13 +188,13 @@ impl Generation {
     }
 
     fn sync(&self, log: &LogFile) -> Result<()> {
-        let durable = self.buffer.durable();
         let tail = self.log_end();
         let (failures, mended) = self.buffer.failures();
         FsyncFailures::new(failures, mended).sync(
             &*log.file,
             &self.reported,
-            || write_again(log, durable, tail),
+            // Also what came since: a sync that failed meanwhile was to write that too, and counts as mended with the rest.
+            || write_again(log, self.buffer.durable(), self.log_end()),
             |error| Error::sync("sync the log", &log.path, error),
         )?;
         self.buffer.set_durable(tail.end);

@@ -20,7 +20,7 @@ use crate::process::signals::Signals;
 /// The delta must continue what the copy holds: apply deltas in the order in which they were made. The whole delta is
 /// checked before anything is written. If writing is interrupted (a kill, a power cut, a full disk), the copy is
 /// refused until you apply the same delta again; you can do that any number of times. No process may have the copy
-/// open. A copy that already holds the delta stays as it is.
+/// open. A copy that this delta was the last to bring up to date stays as it is.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -39,7 +39,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen apply tuesday.delta backup.ever
-  for delta in deltas/*; do everseen apply \"$delta\" mirror.ever || break; done
+  for delta in deltas/*; do everseen apply \"$delta\" mirror.ever && rm \"$delta\" || break; done
   everseen apply tuesday.delta backup.ever && everseen verify backup.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {

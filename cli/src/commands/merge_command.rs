@@ -124,7 +124,10 @@ impl From<&MergeReport> for Json {
 
 fn text(out: &Path, report: &MergeReport) -> String {
     let room = match report.capacity {
-        Some(capacity) => format!("room for {}", thousands(capacity)),
+        Some(capacity) => {
+            let left = capacity.saturating_sub(report.keys);
+            format!("room for {} more", thousands(left))
+        }
         None => format!("{}, grows", many(report.layers as u64, "layer")),
     };
     format!(

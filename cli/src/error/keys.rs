@@ -40,7 +40,7 @@ pub enum KeyError {
     KeyField(ColumnError),
 
     #[error(
-        "{name}: {reason}; name one that is there, or its number with --no-header, if the first record is no header: {header}"
+        "{name}: {reason}; name one that is there, or, if the first record is no header, put the header before it (for a new store, its number with --no-header will do): {header}"
     )]
     NoColumn {
         name: String,

@@ -51,7 +51,7 @@ use crate::process::{handle, memory, pipe, side_files};
 const BLOCKS: usize = 4;
 
 /// What messages call the input that has no name.
-const STDIN: &str = "standard input";
+pub const STDIN: &str = "standard input";
 
 /// What they call the keys of the command line.
 const KEYS: &str = "--key";
@@ -72,7 +72,7 @@ pub struct Items {
     /// Take this key as the only item, and read nothing; may be repeated
     ///
     /// It is the key itself, and no record, where the store compares records. Given several times, each is an item. The
-    /// exit status answers.
+    /// exit status of `check` and `dedup` answers.
     #[arg(long = "key", value_name = "KEY", conflicts_with = "files")]
     pub given: Vec<OsString>,
 

@@ -8,7 +8,8 @@ use everseen::{OnDamage, OpenOptions};
 pub struct Policy {
     /// A damaged page: error, never-seen or seen
     ///
-    /// Stop with an error, or take the keys of the page for never seen, or for seen.
+    /// Stop with an error, or take the keys of the page for never seen, or for seen. A run that writes makes that
+    /// permanent, as `everseen repair` does.
     #[arg(long, value_name = "WHAT", default_value = "error")]
     on_damage: Choice,
 }

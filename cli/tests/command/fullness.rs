@@ -16,7 +16,7 @@ const WARNING: &str = "everseen: the store is 95 % full: 950 of 1,000 keys, room
 fn a_store_that_is_nearly_full_is_told_of_once_a_run() {
     for command in ["add", "dedup"] {
         let lab = Lab::new();
-        lab.run(&["create", "store", "--capacity", "1000"])
+        lab.run(&["create", "store", "--capacity", "1000", "--fpr", "1e-8"])
             .expect(0);
         let ran = lab.run_on(&[command, "store"], &lines(0..899));
         assert_eq!(ran.err, "");

@@ -26,7 +26,7 @@ fn names(lab: &Lab, start: &str) -> Vec<String> {
 #[test]
 fn the_union_of_two_stores_holds_what_both_hold() {
     let lab = Lab::new();
-    let size = ["--capacity", "20k", "--fpr", "1e-6"];
+    let size = ["--capacity", "20k", "--fpr", "1e-9"];
     lab.run(&[&["create", "mon"], &size[..]].concat()).expect(0);
     lab.run(&["create", "tue", "--like", "mon"]).expect(0);
     lab.run(&["create", "wed", "--like", "mon", "--times", "4"])

@@ -120,8 +120,8 @@ fn what_a_killed_run_had_claimed_is_taken_over() {
     let mut run = Fed::start(&lab, &["dedup", "--wait", LONG, "store"]);
     run.write(&input);
     assert_eq!(read_lines(&mut run.out, 1), b"before\n");
-    // It has printed that, and has committed it, before it waits.
-    let other = lab.run_on(&["dedup", "--wait", "0", "store"], b"before\nafter\n");
+    // It has printed that, and commits it before it waits.
+    let other = lab.run_on(&["dedup", "--wait", LONG, "store"], b"before\nafter\n");
     assert_eq!((other.code, &other.err[..]), (Some(0), ""));
     assert_eq!(text(&other.out), "after\n");
     holder.kill();

@@ -161,7 +161,7 @@ fn what_fills_the_disk_after_a_store_was_opened_ends_nobody() {
             everseen dedup a.ever < lines > ../new 2> ../told &
             run=$!
             exec 3> lines
-            until ls a.ever-shm.* > /dev/null 2>&1; do kill -0 $run || exit 1; done
+            until everseen info --json a.ever 2>&1 | grep -q 'buffer_bytes.: [0-9]'; do kill -0 $run || exit 1; done
             head -c 64M /dev/zero > fill 2>/dev/null
             test $left = 0 || truncate -s -$left fill
             case $left in 0) seq 100001 120000 >&3;; *) seq 20000 >&3;; esac

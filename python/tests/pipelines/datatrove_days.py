@@ -84,7 +84,7 @@ def drive(seed):
     for day in range(DAYS):
         name = {"seen": "set", "epoch": str(day)}
         filtering = executor(
-            [Read(seed, day), SingleBloomFilter(f"new/{day}", CONFIG, language=Words(), **name), Write(f"out/{day}")],
+            [Read(seed, day), SingleBloomFilter(f"new/{day}", CONFIG, language=Words(), shards=3, **name), Write(f"out/{day}")],
             f"logs/{day}",
         )
         filtering.run()

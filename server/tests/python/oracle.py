@@ -69,7 +69,7 @@ class Player:
 
     def wire(self, name):
         if name not in self.wires:
-            wire = self.wires[name] = Wire(self.address, timeout=10)
+            wire = self.wires[name] = Wire(self.address, timeout=60)
             if self.protocol == "3":
                 wire.ask("HELLO", "3")
         return self.wires[name]

@@ -147,11 +147,14 @@ def test_others_go_on_beside_large_commands(folder, durable, told):
         ended, small = threading.Event(), [0]
 
         def large(number):
-            with server.wire() as wire:
-                for step in range(5):
-                    answer = parsed(wire.ask("BF.MADD", "large", *(f"{number}-{step}-{item}" for item in range(100_000))))
-                    assert len(answer) == 100_000 and sum(answer) > 99_990
-            ended.set()
+            try:
+                with server.wire() as wire:
+                    for step in range(5):
+                        items = (f"{number}-{step}-{item}" for item in range(100_000))
+                        answer = parsed(wire.ask("BF.MADD", "large", *items))
+                        assert len(answer) == 100_000 and sum(answer) > 99_990
+            finally:
+                ended.set()
 
         def others(_):
             with server.wire() as wire:

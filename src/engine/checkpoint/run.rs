@@ -266,9 +266,10 @@ impl<'a> Checkpointer<'a> {
             // From the next line on its log may be removed.
             assert_eq!(published.generation, number + 1);
         } else {
-            // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
-            // be lost in a power cut once the log that it replaces has been removed.
-            self.file.sync("sync the superblock of")?;
+            // A process that died here had written the superblock, but perhaps not synced it, or in vain: then a sync of
+            // this process proves nothing about it. The superblock must not be lost in a power cut once the log that it
+            // replaces has been removed.
+            self.file.write_superblock(&meta.superblock)?;
         }
         self.shared.set_checkpointed(number + 1);
         self.views.renew()?;

@@ -177,6 +177,7 @@ mod tests {
         for kind in [Kind::Bloom, Kind::Fingerprint] {
             let folder = tempfile::tempdir().unwrap();
             let options = Options::new().capacity(2_000_000).fpr(1e-9).kind(kind);
+            let options = options.seed([7; 32]);
             let store = options.create(folder.path().join("store")).unwrap();
             let inserted = batch(1, 200_000);
             store.insert_batch(&inserted[..150_000]).unwrap();
@@ -215,7 +216,7 @@ mod tests {
     fn large_batches_are_answered(kind: Kind) {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
-        let options = options.kind(kind).least_run(64);
+        let options = options.kind(kind).least_run(64).seed([7; 32]);
         let store = options.create(folder.path().join("store")).unwrap();
         let mut twin = HashSet::new();
         for seed in 0..8 {
@@ -249,7 +250,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
-        let options = options.kind(kind);
+        let options = options.kind(kind).seed([7; 32]);
         let first = options.create(&path).unwrap();
         let handles = [first, options.open(&path).unwrap()];
         let mut won: Vec<u64> = std::thread::scope(|scope| {

@@ -148,7 +148,7 @@ impl WriteGuard<'_> {
         let last = self.view.check_sequence(writer.shared);
         let sequence = last.map_err(|wrong| writer.handle.poison_shared(wrong))? + 1;
         let needed = writer_bytes(&writer.options.writer, tag.len());
-        let writers_bytes = self.writers_bytes_with(needed)?;
+        let (writers_bytes, is_known) = self.writers_bytes_with(needed)?;
         let slot = self.slot();
         if slot.transaction() != 0 {
             self.check_transaction(slot.transaction())?;
@@ -167,7 +167,7 @@ impl WriteGuard<'_> {
         writer.shared.set_commit_sequence(sequence);
         writer.shared.set_writers_bytes(writers_bytes);
         self.local.writer_bytes = Some(needed);
-        self.local.all_bytes = Some((sequence, writers_bytes));
+        self.local.all_bytes = is_known.then_some((sequence, writers_bytes));
         finish_commit(&active, self.slot());
         self.set_applied();
         Ok(sequence)
@@ -175,24 +175,27 @@ impl WriteGuard<'_> {
 
     /// Returns the bytes that all writers need in a superblock if this one needs `needed`. If `needed` exceeds what
     /// this writer used before, there must certainly be room, or the log could no longer be read. In that case the sum
-    /// in shared memory is not trusted.
-    fn writers_bytes_with(&mut self, needed: u64) -> Result<u64> {
+    /// in shared memory is not trusted: a writer that died behind its mark has not raised it. Also returns whether this
+    /// handle knows the sum for certain.
+    fn writers_bytes_with(&mut self, needed: u64) -> Result<(u64, bool)> {
         let writer = self.writer;
         let last = writer.shared.commit_sequence();
         let own = self
             .local
             .all_bytes
             .filter(|(sequence, _)| *sequence == last);
-        let (before, all) = match (self.local.writer_bytes, own) {
+        let (before, all, is_known) = match (self.local.writer_bytes, own) {
             // No other handle has committed since.
-            (Some(before), Some((_, all))) => (before, all),
-            (Some(before), None) if needed <= before => (before, writer.shared.writers_bytes()),
+            (Some(before), Some((_, all))) => (before, all, true),
+            (Some(before), None) if needed <= before => {
+                (before, writer.shared.writers_bytes(), false)
+            }
             _ => {
                 let commits = writer.commits()?;
                 let name = &writer.options.writer;
                 let entry = commits.get(name);
                 let before = entry.map_or(0, |entry| writer_bytes(name, entry.tag.len()));
-                (before, writers_bytes(&commits))
+                (before, writers_bytes(&commits), true)
             }
         };
         let got = all.saturating_sub(before).saturating_add(needed);
@@ -203,7 +206,7 @@ impl WriteGuard<'_> {
                 got: got as usize,
             });
         }
-        Ok(got)
+        Ok((got, is_known))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
 use crate::engine::writer_state::CountedIn;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
@@ -152,14 +152,9 @@ impl WriteGuard<'_> {
             return Ok(());
         }
         if self.may_forget() || self.may_count_twice() {
-            let dropped = self
-                .seal_forgetting()
-                .and_then(|_| self.finish_checkpoints());
-            match dropped {
-                // Something holds checkpoints off, for minutes perhaps. The store is as full as it seems.
-                Err(Error::Busy { .. }) => return Ok(()),
-                dropped => dropped?,
-            }
+            // Where something holds checkpoints off, for minutes perhaps, the store is busy: whether it is full shows later.
+            self.seal_forgetting()?;
+            self.finish_checkpoints()?;
         }
         self.local.full_in = Some(self.counted_in()).filter(|_| self.is_full(0));
         Ok(())

@@ -159,7 +159,11 @@ mod tests {
     /// Returns a store with an oldest run and others above it, in which keys came and went.
     fn store(folder: &std::path::Path) -> Store {
         let options = Options::new().kind(Kind::Fingerprint).capacity(1 << 20);
-        let options = options.segment_pages(3).least_run(64).measured(false);
+        let options = options
+            .segment_pages(3)
+            .least_run(64)
+            .measured(false)
+            .seed([7; 32]);
         let store = options.create(folder.join("store")).unwrap();
         for (come, go) in [
             (0..30_000, 0..0),

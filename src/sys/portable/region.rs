@@ -72,6 +72,11 @@ impl Region {
         Ok(Self::of(Arc::new(raw), false, None))
     }
 
+    /// Does the same. That what isn't written takes no memory is not promised here.
+    pub(crate) fn sparse(words: u64) -> io::Result<Self> {
+        Self::private(words)
+    }
+
     /// Creates a region with a file that stands for it, for all handles of this process that open it.
     pub(crate) fn create(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
         let file = folder.create(path)?;

@@ -9,8 +9,10 @@ use proptest::prelude::*;
 
 use crate::support::segments::{from, newest};
 
+/// One seed: of another one in some two thousand takes one of a test's keys for another.
 fn options() -> Options {
-    Options::new().kind(Kind::Fingerprint).buffer(256 << 10)
+    let options = Options::new().kind(Kind::Fingerprint).buffer(256 << 10);
+    options.seed([7; 32])
 }
 
 fn keys(range: std::ops::Range<u64>) -> Vec<u64> {

@@ -8,6 +8,7 @@ use everseen::testing::Options;
 use crate::support::counted::Counted;
 use crate::support::files::{held, image, key, keys, place, small};
 use crate::support::segments::{from, newest};
+use crate::support::unsynced::Unsynced;
 
 const PAGE: u64 = 4096;
 /// Keys that were there before the session that was killed.
@@ -82,4 +83,21 @@ fn sessions_of_one_key_move_a_bounded_part_of_a_long_file_each_until_it_is_short
     let store = options().open_read_only(&path).unwrap();
     assert_eq!(held(&store, &keys(0..STAYING)), STAYING as usize);
     assert!(store.verify().unwrap().is_ok());
+}
+
+/// The oldest run is one segment of nearly all the file. What its split leaves behind the end moves down in the same session.
+#[test]
+fn a_session_that_merges_a_large_segment_closes_short() {
+    let (_folder, path) = place();
+    let options = small().kind(Kind::Fingerprint).grows_to(1 << 36);
+    let options = options.buffer(64 << 20).storage(Unsynced::new());
+    options.create(&path).unwrap().close().unwrap();
+    for brought in [0..1_000_000, 1_000_000..1_250_000] {
+        let session = options.open(&path).unwrap();
+        session.insert_batch(&keys(brought)).unwrap();
+        session.close().unwrap();
+    }
+    let (bytes, end) = named(&path);
+    assert_eq!(length(&path), end);
+    assert!(end <= bytes + bytes / 8, "{end} for {bytes}");
 }

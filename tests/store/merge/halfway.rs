@@ -13,6 +13,7 @@ use everseen::testing::storage::{Storage, StorageFile, disk};
 
 use super::pages::{Bench, assert_holds, merge};
 use crate::support::files::{keys, small};
+use crate::support::patience::PATIENCE;
 
 /// Where pages begin, and what of the first one is written before the pause.
 const PAGES: u64 = 131_072;
@@ -133,7 +134,7 @@ fn a_page_that_is_half_written_has_what_it_had_before() {
                 writer.insert_batch(&keys(6000..8000)).unwrap();
                 pause.armed.store(true, Ordering::Release);
                 scope.spawn(|| writer.checkpoint().unwrap());
-                torn.recv().unwrap();
+                torn.recv_timeout(PATIENCE).unwrap();
             }
             ControlFlow::Continue(())
         });

@@ -7,6 +7,7 @@ use everseen::{Kind, Store};
 
 use super::pages::{Bench, assert_holds, merge};
 use crate::support::files::{held, image, keys, small};
+use crate::support::patience::wait_until;
 use crate::support::share::all_or;
 
 #[test]
@@ -76,9 +77,9 @@ fn unions_in_the_midst_of_checkpoints() {
                 }
             });
             for round in 0..all_or(8, 3) {
-                while done.load(Ordering::Acquire) < (round + 1) * 3000 {
-                    thread::yield_now();
-                }
+                wait_until("keys are inserted", || {
+                    done.load(Ordering::Acquire) >= (round + 1) * 3000
+                });
                 let before = done.load(Ordering::Acquire);
                 let out = bench.path(&format!("{kind}{round}"));
                 let report = merge().union(&out, &[&path]).unwrap();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::task::{Task, Told, VARIABLE};
+use crate::support::patience::wait_until;
 
 /// A process of this test's own. It is killed when this is dropped.
 #[derive(Debug)]
@@ -61,15 +62,13 @@ impl Process {
 
     /// Waits until it halts, or ends; answers whether it halts.
     pub fn halts(&mut self) -> bool {
-        loop {
-            if self.state().contains("State:\tT") {
-                return true;
-            }
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            std::thread::yield_now();
-        }
+        let (mut halts, mut ends) = (false, false);
+        wait_until("the child halts or ends", || {
+            halts = self.state().contains("State:\tT");
+            ends = !halts && self.child.try_wait().unwrap().is_some();
+            halts || ends
+        });
+        halts
     }
 
     /// What the system says that it is doing, where there is such a place.

@@ -11,6 +11,7 @@ use everseen::{Error, Kind, Store, Verdict};
 use super::parent::{CLOSED, names};
 use super::task::{Task, keys};
 use crate::support::numbers::Random;
+use crate::support::patience::wait_until;
 use crate::support::share::all_some_or;
 use crate::support::unsynced::Unsynced;
 
@@ -126,9 +127,7 @@ fn round(kind: Kind, transactional: bool, with_other: bool, path: &Path, random:
             })
             .collect();
         barrier.wait();
-        while done.load(Ordering::Relaxed) < goal {
-            std::thread::yield_now();
-        }
+        wait_until("keys are done", || done.load(Ordering::Relaxed) >= goal);
         store.close().unwrap();
         running.into_iter().map(|one| one.join().unwrap()).collect()
     });

@@ -13,6 +13,7 @@ use everseen::{Error, Kind, Progress};
 
 use super::setting::{KINDS, assert_same, insert, options, store};
 use crate::support::files::{beside, small};
+use crate::support::patience::wait_until;
 use crate::support::share::all_or;
 
 const VARIABLE: &str = "EVERSEEN_TEST_SNAPSHOT_CHILD";
@@ -142,9 +143,7 @@ fn a_copy_has_all_that_two_processes_had_inserted_before() {
         let inserters = [1, 2].map(|number| Inserter::start(number, &path));
         let told = || [0, 1].map(|index: usize| inserters[index].told());
         let kept = beside(&path, "-kept");
-        while told()[1] == 2 * SHARE {
-            std::thread::yield_now();
-        }
+        wait_until("the second one inserts", || told()[1] != 2 * SHARE);
         let before = told();
         store.snapshot(&kept).unwrap();
         assert_has(&kept, &before);
@@ -153,9 +152,7 @@ fn a_copy_has_all_that_two_processes_had_inserted_before() {
             for inserter in &inserters {
                 inserter.change(|pace| pace.allowed += ROUND);
             }
-            while told() == seen {
-                std::thread::yield_now();
-            }
+            wait_until("they insert more", || told() != seen);
             let whole = beside(&path, &format!("-whole{round}"));
             let delta = beside(&path, &format!("-delta{round}"));
             let before = told();
@@ -200,9 +197,9 @@ fn threads_go_on_while_it_is_copied() {
         });
         let ended = Over(&over);
         let wait_for = |number| {
-            while inserted.load(Ordering::Acquire) < number {
-                std::thread::yield_now();
-            }
+            wait_until("keys are inserted", || {
+                inserted.load(Ordering::Acquire) >= number
+            });
         };
         let before = SHARE + 10;
         wait_for(before);

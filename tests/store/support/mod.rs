@@ -7,6 +7,7 @@ pub mod files;
 pub mod forge;
 pub mod log;
 pub mod numbers;
+pub mod patience;
 #[cfg(unix)]
 pub mod recorded;
 pub mod repeating;

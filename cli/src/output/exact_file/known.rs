@@ -13,6 +13,31 @@ pub struct Known {
     moments: Vec<Moment>,
 }
 
+/// The last commit of another output, which may be this one under another name.
+pub struct Other {
+    pub writer: String,
+    pub tag: Tag,
+    /// Whether the store knows nothing younger under the file's own name.
+    pub is_youngest: bool,
+}
+
+impl Other {
+    /// Returns the beginning of its file's name.
+    pub fn name(&self) -> &str {
+        name_of(&self.writer)
+    }
+
+    /// Returns whether it is of a file of the same name as that of `writer`, in another folder: one of them may have been
+    /// moved, or copied, to be the other.
+    pub fn may_have_moved(&self, writer: &str) -> bool {
+        self.name() == name_of(writer)
+    }
+}
+
+fn name_of(writer: &str) -> &str {
+    writer.rsplit_once('#').map_or(writer, |(name, _)| name)
+}
+
 /// What the bytes are that the store doesn't know.
 #[derive(Debug, PartialEq)]
 pub enum Rest {
@@ -36,14 +61,16 @@ const NO_NOTE: &str = "the file does not say that its last run was cut off, so t
                        copy, or another one wrote to the file since";
 
 impl Known {
-    /// Returns what these commits say of the file of the writer `own`, and the last commits of runs that did not end, to
-    /// files of other names. Returns `None` if the file's own tag can't be read.
-    pub fn of(commits: &[Commit], own: &str) -> Option<(Self, Vec<(String, Tag)>)> {
+    /// Returns what these commits say of the file of the writer `own`, and the last commits to files of other names, the
+    /// oldest first. Returns `None` if the file's own tag can't be read.
+    pub fn of(commits: &[Commit], own: &str) -> Option<(Self, Vec<Other>)> {
         let mut known = Known {
             own: None,
             moments: Vec::new(),
         };
-        let mut unfinished = Vec::new();
+        let mut others: Vec<Other> = Vec::new();
+        let mut commits: Vec<&Commit> = commits.iter().collect();
+        commits.sort_unstable_by_key(|commit| commit.sequence);
         for commit in commits {
             let is_own = commit.writer == own;
             let Some(tag) = Tag::decode(&commit.tag) else {
@@ -53,13 +80,20 @@ impl Known {
                 continue;
             };
             known.moments.push(tag.moment());
-            match is_own {
-                true => known.own = Some(tag),
-                false if tag.ended => {}
-                false => unfinished.push((commit.writer.clone(), tag)),
+            if is_own {
+                known.own = Some(tag);
+                for other in &mut others {
+                    other.is_youngest = false;
+                }
+                continue;
             }
+            others.push(Other {
+                writer: commit.writer.clone(),
+                tag,
+                is_youngest: true,
+            });
         }
-        Some((known, unfinished))
+        Some((known, others))
     }
 
     /// Returns the tag of the last run, if that did not end.

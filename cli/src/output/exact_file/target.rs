@@ -12,7 +12,7 @@ use std::rc::Rc;
 use everseen::{Stats, Store};
 
 use crate::error::CliError;
-use crate::output::exact_file::known::{Known, Rest};
+use crate::output::exact_file::known::{Known, Other, Rest};
 use crate::output::exact_file::note::{Note, NotePlace, short_name};
 use crate::output::exact_file::tag::{Moment, Standing, Tag};
 use crate::output::exact_file::{Longer, Shared, Sink};
@@ -120,10 +120,15 @@ impl Target {
                 path: store_path.to_owned(),
             });
         }
-        let (known, other_names) = Known::of(&stats.commits, &self.writer())
+        let (mut known, others) = Known::of(&stats.commits, &self.writer())
             .ok_or_else(|| self.changed("the store's note of it can't be read"))?;
-        for (writer, tag) in other_names {
-            self.refuse_under_other_name(&writer, &tag, known.unfinished())?;
+        for other in others {
+            match self.is_moved_from(&other, known.unfinished()) {
+                true if other.is_youngest => known.own = Some(other.tag),
+                // The store knows what has become of it since.
+                true => {}
+                false => self.refuse_under_other_name(&other, known.unfinished())?,
+            }
         }
         Ok((stats, known))
     }
@@ -154,16 +159,35 @@ impl Target {
         })
     }
 
+    /// Returns whether the file is one of the same name in another folder, or a copy of it: somebody has moved it, mostly
+    /// together with the store. `own` is the last run under the name that it has now, if that did not end.
+    fn is_moved_from(&self, other: &Other, own: Option<&Tag>) -> bool {
+        let Some(metadata) = self
+            .metadata()
+            .filter(|_| other.may_have_moved(&self.writer()))
+        else {
+            return false;
+        };
+        let then = &other.tag.standing;
+        let is_same = handle::id(&metadata).is_some_and(|id| then.is_same_file(id));
+        match then.length {
+            // A new file may have the number of one that was removed. Its note tells.
+            0 => is_same,
+            // Its last run by another name may be younger than the one by its own.
+            _ if is_same => self.begins_as(then, None),
+            // A copy of a file whose last run ended is a file like any other.
+            _ => !other.tag.ended && self.begins_as(then, own),
+        }
+    }
+
     /// Refuses a file to which a run that did not end wrote under another name, and a copy of it. An append now would mix
     /// that run's rest with lines that count.
-    fn refuse_under_other_name(
-        &self,
-        writer: &str,
-        tag: &Tag,
-        own: Option<&Tag>,
-    ) -> Result<(), CliError> {
+    fn refuse_under_other_name(&self, other: &Other, own: Option<&Tag>) -> Result<(), CliError> {
+        let (before, tag) = (other.name(), &other.tag);
+        if tag.ended {
+            return Ok(());
+        }
         let id = self.metadata().and_then(|file| handle::id(&file));
-        let before = writer.split('#').next().unwrap_or_default();
         if id.is_some_and(|id| id == tag.standing.id) {
             return Err(self.changed(&format!(
                 "a run that was cut off wrote to it under another name, {before}"
@@ -217,7 +241,7 @@ impl Target {
             });
         }
         if handle::links(&metadata) > 1 {
-            return Err(self.changed("it has several names"));
+            return Err(self.changed("it has several names, which are hard links"));
         }
         if !handle::lock(&file).map_err(failed)? {
             return Err(CliError::OutputInUse {

@@ -95,7 +95,8 @@ fn damaged_pages_are_counted_and_on_the_map() {
 /// A page that has far more keys than chance gives it, with a good checksum: from a store of another's keys.
 #[test]
 fn pages_that_chance_does_not_make_stand_out() {
-    let lab = lab("--capacity 8k");
+    // One store in some hundred thousand has a page that stands out by chance.
+    let lab = lab(&format!("--capacity 8k --seed {}", "00".repeat(32)));
     let whole = report(&lab, 0);
     assert_eq!(count(&whole, "#070707"), 0);
     assert!(whole.contains("None is fuller or emptier than chance would make it."));

@@ -114,8 +114,8 @@ fn one_header_stands_for_all_files_that_have_it() {
     let ran = run(&lab, "dedup -q seen none");
     assert_eq!(
         ran.err,
-        "everseen: none: its header has no column url; name one that is there, or its number with --no-header, if the \
-         first record is no header: \"6,http://d/,x\"\n"
+        "everseen: none: its header has no column url; name one that is there, or, if the first record is no header, \
+         put the header before it (for a new store, its number with --no-header will do): \"6,http://d/,x\"\n"
     );
     assert_eq!((ran.code, ran.out), (Some(2), Vec::new()));
 }

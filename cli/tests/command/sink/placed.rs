@@ -290,3 +290,63 @@ fn another_store_that_never_wrote_to_it_is_refused() {
     lab.run(&["dedup", "-o", "out", "store", "more"]).expect(0);
     assert_eq!(read(&lab, "out"), b"a\nb\na\nb\nc\nc\n");
 }
+
+/// A run in a folder that has committed a line, printed another, and was killed.
+fn killed_in(lab: &Lab, folder: &str) {
+    let (out, store) = (format!("{folder}/out"), format!("{folder}/store"));
+    let mut run = lab.start(&["dedup", "-o", &out, "--commit-every", "1", &store]);
+    let mut stdin = run.stdin.take().expect("standard input is a pipe");
+    let before = fs::metadata(lab.path(&out)).map_or(0, |file| file.len() as usize);
+    for (number, length) in [(1, 2), (2, 4)] {
+        let line = format!("{}\n", char::from(b'a' + (before + 2 * number) as u8 / 2));
+        stdin.write_all(line.as_bytes()).expect("it reads");
+        await_length(lab, &out, before + length);
+    }
+    run.kill().expect("it was started");
+    wait(run);
+}
+
+#[test]
+fn a_folder_that_is_renamed_between_two_runs_is_gone_on_with() {
+    let lab = Lab::new();
+    let folder = |name: &str| lab.path(name);
+    fs::create_dir(folder("p")).expect("a new folder");
+    for (from, to) in [("p", "q"), ("q", "p"), ("p", "r")] {
+        killed_in(&lab, from);
+        let killed = read(&lab, &format!("{from}/out"));
+        fs::rename(folder(from), folder(to)).expect("it is there");
+        let (out, store) = (format!("{to}/out"), format!("{to}/store"));
+        lab.write("input", &[&killed[..], b"z\n"].concat());
+        let run = || lab.run(&["dedup", "-o", &out, &store, "input"]);
+        run().expect(0);
+        // What was not committed came again, and nothing twice.
+        let expected = [&killed[..], if to == "q" { &b"z\n"[..] } else { b"" }].concat();
+        assert_eq!(read(&lab, &out), expected, "{from} {to}");
+        run().expect(0);
+        assert_eq!(read(&lab, &out), expected, "{from} {to}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_copied_after_a_kill_is_gone_on_with_when_told_so() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("p")).expect("a new folder");
+    killed_in(&lab, "p");
+    fs::create_dir(lab.path("q")).expect("a new folder");
+    lab.run(&["checkpoint", "p/store"]).expect(0);
+    for name in ["out", "store"] {
+        fs::copy(
+            lab.path(&format!("p/{name}")),
+            lab.path(&format!("q/{name}")),
+        )
+        .expect("a copy");
+    }
+    lab.write("input", &read(&lab, "p/out"));
+    let run = ["dedup", "-o", "q/out", "q/store", "input"];
+    lab.run(&run).expect_error("--output-longer");
+    let told = [&run[..], &["--output-longer", "cut"]].concat();
+    lab.run(&told).expect(0);
+    assert_eq!(read(&lab, "q/out"), read(&lab, "p/out"));
+    lab.run(&run).expect(0);
+    assert_eq!(read(&lab, "q/out"), read(&lab, "p/out"));
+}

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 #[cfg(unix)]
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,6 +42,34 @@ impl Ran {
 
 pub struct Lab {
     folder: TempDir,
+    watchdog: Watchdog,
+}
+
+/// Ends the tests, with the name of this one, where it has started nothing for longer than anything takes: a line that never
+/// comes, of a run that never ends, hangs nobody.
+struct Watchdog {
+    started: Sender<()>,
+}
+
+impl Watchdog {
+    const PATIENCE: Duration = Duration::from_secs(600);
+
+    fn start() -> Self {
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        let (started, runs) = channel();
+        thread::spawn(move || {
+            loop {
+                match runs.recv_timeout(Self::PATIENCE) {
+                    Ok(()) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+            }
+            eprintln!("{test} hangs");
+            std::process::abort();
+        });
+        Self { started }
+    }
 }
 
 /// Keeps the processes that the tests start from ignoring Ctrl-C and hangups. `nohup` and a shell's `&` make the tests ignore
@@ -70,6 +100,7 @@ impl Lab {
         reset_ignored_signals_for_children();
         Lab {
             folder: tempfile::tempdir().expect("a temporary folder"),
+            watchdog: Watchdog::start(),
         }
     }
 
@@ -89,6 +120,8 @@ impl Lab {
 
     /// The binary with arguments, in the folder.
     pub fn command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
+        // It listens for as long as this lab is there.
+        self.watchdog.started.send(()).expect("a watchdog");
         let mut command = Command::new(env!("CARGO_BIN_EXE_everseen"));
         command
             .current_dir(self.folder.path())

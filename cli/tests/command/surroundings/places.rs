@@ -135,7 +135,7 @@ const KILLED_RUN: &str = "
             \"$EVERSEEN\" add disk/s < lines &
             exec 3> lines
             seq 1000 >&3
-            until [ $(seq 1000 | everseen check disk/s | wc -l) = 1000 ]; do :; done
+            until [ $(seq 1000 | everseen check disk/s | wc -l) = 1000 ]; do kill -0 $! || exit 1; done
             kill -9 $!; wait $! 2> /dev/null; exec 3>&-
             rm -f disk/s-shm*
             ls disk/s-log.* > /dev/null || exit 1";
