@@ -93,7 +93,7 @@ def test_the_version_is_the_crates():
 def test_the_stubs_are_true(folder):
     pytest.importorskip("mypy")
     # The other modules are Python, and their own stubs.
-    command = [sys.executable, "-m", "mypy.stubtest", "everseen._everseen"]
+    command = [sys.executable, "-m", "mypy.stubtest", "everseen._everseen", "--ignore-missing-stub"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"MYPYPATH": ""})
     assert done.returncode == 0, done.stdout + done.stderr
 

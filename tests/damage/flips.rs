@@ -182,13 +182,13 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set, with `EVERSEEN_ONE_IN` one in three; `EVERSEEN_SEED` says where to begin. It is odd, so that
-/// both ways to flip a byte occur.
+/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set, with `EVERSEEN_ONE_IN` one in seven; `EVERSEEN_SEED` says where
+/// to begin. Each is odd, so that both ways to flip a byte occur.
 const FEW: u64 = 15;
 
 #[test]
 fn each_flipped_byte_is_noticed_or_does_no_harm() {
-    flip(Work::FlipSome, all_some_or(1, 3, FEW));
+    flip(Work::FlipSome, all_some_or(1, 7, FEW));
 }
 
 #[test]

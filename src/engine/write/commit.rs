@@ -219,3 +219,45 @@ pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
     }
     slot.set_uncommitted(Digest::default(), 0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Options;
+
+    /// A writer that dies behind its mark leaves the sum in shared memory too low.
+    #[test]
+    fn a_sum_of_tags_that_is_too_low_admits_no_tag_without_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = Options::new().capacity(1000).transactional(true);
+        let of = |writer: &str| {
+            let options = options.clone().writer(writer);
+            options.open_or_create(&path).unwrap()
+        };
+        let most = WRITERS_ROOM as u64 / writer_bytes("w00", MAX_TAG);
+        for number in 1..most {
+            let store = of(&format!("w{number:02}"));
+            store.commit_with(&[1; MAX_TAG]).unwrap();
+            store.close().unwrap();
+        }
+        let (own, dead) = (of("own"), of("dead"));
+        own.commit_with(&[2; 100]).unwrap();
+        dead.commit_with(&[3; 4000]).unwrap();
+        let writer = Writer::of(&dead.engine);
+        let guard = writer.lock().unwrap();
+        let shared = guard.writer.shared;
+        shared.set_writers_bytes(shared.writers_bytes() - writer_bytes("dead", 4000));
+        drop(guard);
+        own.commit_with(&[2; 90]).unwrap();
+        let refused = own.commit_with(&[2; 3400]);
+        assert!(
+            matches!(refused, Err(Error::TooManyWriters { .. })),
+            "{refused:?}"
+        );
+        own.commit_with(&[2; 90]).unwrap();
+        own.close().unwrap();
+        dead.close().unwrap();
+        assert_eq!(of("own").stats().unwrap().commits.len() as u64, most + 1);
+    }
+}

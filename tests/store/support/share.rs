@@ -1,7 +1,7 @@
 //! A share of many cases that are alike, such as each call to the disk that can fail.
 //!
 //! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, or with `EVERSEEN_ONE_IN`
-//! as in `.ci/run` one in so many, two or three times the default; `EVERSEEN_SEED` draws others.
+//! as in `.ci/run` one in so many, about twice the default; `EVERSEEN_SEED` draws others.
 
 use super::numbers::Random;
 
@@ -40,7 +40,7 @@ impl Share {
     pub fn between(few: u64, most: u64) -> Self {
         assert!((1..few.max(2)).contains(&most));
         let of_all =
-            number("EVERSEEN_ONE_IN").map_or(1, |one_in| one_in.max(few / 3).clamp(1, most));
+            number("EVERSEEN_ONE_IN").map_or(1, |one_in| one_in.max(few / 2).clamp(1, most));
         Self::draw(all_or(of_all, few))
     }
 
