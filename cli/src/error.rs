@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use everseen::{FileKind, Kind, LogError};
 
-use self::command_words::in_command_words;
+use self::command_words::{as_argument, in_command_words};
 pub use self::keys::KeyError;
-use crate::input::STDIN;
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::input::window_limit::LARGEST_LOG;
@@ -154,7 +153,7 @@ pub enum CliError {
         "{name}: its {format} data refers to text further back than {limit}, which a decoder may keep; {advice}",
         limit = human::bytes(1 << log), advice = match *log < LARGEST_LOG {
             true => format!("allow it {} of memory with --long={LARGEST_LOG}", human::bytes(1 << LARGEST_LOG)),
-            false => format!("decompress it first, as in `{format} -dc {name} | everseen ...`"),
+            false => format!("decompress it first, as in `{format} -dc {} | everseen ...`", as_argument(name)),
         }
     )]
     WindowTooLarge {
@@ -165,7 +164,7 @@ pub enum CliError {
 
     #[error(
         "{name}: is {format} data, which this program does not read; make lines of it first, as in `{program} | everseen ...` (--no-decompress reads it as it is)",
-        program = format.other_program().unwrap_or("cat NAME").replace("NAME", if name == STDIN { "NAME" } else { name })
+        program = format.other_program().unwrap_or("cat NAME").replace("NAME", as_argument(name))
     )]
     ForeignFormat { name: String, format: Format },
 

@@ -57,10 +57,8 @@ impl FileKind {
         let after = head.get(MAGIC_BYTES..head.len().min(Self::HEAD_BYTES))?;
         // A version or a small number follows each magic. A text has no NUL bytes.
         let is_binary = after.contains(&0);
-        let (_, kind) = MAGICS
-            .into_iter()
-            .find(|(magic, _)| is_binary && head.starts_with(magic))?;
-        Some(kind)
+        let magic = head.first_chunk().filter(|_| is_binary)?;
+        Self::of_magic(magic)
     }
 
     /// Returns what a file is, or claims to be, that begins with this magic.

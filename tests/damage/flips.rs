@@ -182,7 +182,7 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set, with `EVERSEEN_ONE_IN` one in seven; `EVERSEEN_SEED` says where
+/// One flip in so many is made, unless `EVERSEEN_ALL=1` is set, with `EVERSEEN_SOME` one in seven; `EVERSEEN_SEED` says where
 /// to begin. Each is odd, so that both ways to flip a byte occur.
 const FEW: u64 = 15;
 

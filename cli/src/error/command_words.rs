@@ -1,5 +1,7 @@
 //! The library's messages in the words of the command: what it calls a function or an option is typed otherwise here.
 
+use crate::input::STDIN;
+
 /// What the library says, and the command.
 const WORDS: [(&str, &str); 10] = [
     ("the option `buffer`", "`--buffer`"),
@@ -13,6 +15,11 @@ const WORDS: [(&str, &str); 10] = [
     ("`snapshot`", "`everseen snapshot`"),
     ("`verify`", "`everseen verify`"),
 ];
+
+/// Returns how a suggested command names an input: standard input has no name of its own.
+pub fn as_argument(name: &str) -> &str {
+    if name == STDIN { "NAME" } else { name }
+}
 
 /// Returns a message of the library as the command says it.
 pub fn in_command_words(error: &everseen::Error) -> String {

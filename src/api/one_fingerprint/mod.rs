@@ -73,7 +73,7 @@ impl Between {
 /// Whether to take the larger setting. It takes minutes, which `.ci/run` does not have: that asks for a share of all.
 fn all() -> bool {
     let is_set = |name| std::env::var_os(name).is_some();
-    is_set("EVERSEEN_ALL") && !is_set("EVERSEEN_ONE_IN")
+    is_set("EVERSEEN_ALL") && !is_set("EVERSEEN_SOME")
 }
 
 /// Returns the scripts of one step, and those of two steps of which the first is as wanted.

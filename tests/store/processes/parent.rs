@@ -62,11 +62,10 @@ impl Process {
 
     /// Waits until it halts, or ends; answers whether it halts.
     pub fn halts(&mut self) -> bool {
-        let (mut halts, mut ends) = (false, false);
+        let mut halts = false;
         wait_until("the child halts or ends", || {
             halts = self.state().contains("State:\tT");
-            ends = !halts && self.child.try_wait().unwrap().is_some();
-            halts || ends
+            halts || self.child.try_wait().unwrap().is_some()
         });
         halts
     }

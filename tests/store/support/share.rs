@@ -1,7 +1,7 @@
 //! A share of many cases that are alike, such as each call to the disk that can fail.
 //!
-//! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, or with `EVERSEEN_ONE_IN`
-//! as in `.ci/run` one in so many, about twice the default; `EVERSEEN_SEED` draws others.
+//! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, or with `EVERSEEN_SOME=1`
+//! too, as in `.ci/run`, at least twice the default; `EVERSEEN_SEED` draws others.
 
 use super::numbers::Random;
 
@@ -13,7 +13,7 @@ pub fn all_or<T>(all: T, few: T) -> T {
 
 /// The same for what takes long and meets the same cases each time: `some` if a share of all is asked for.
 pub fn all_some_or<T>(all: T, some: T, few: T) -> T {
-    match number("EVERSEEN_ONE_IN") {
+    match number("EVERSEEN_SOME") {
         Some(_) => all_or(some, few),
         None => all_or(all, few),
     }
@@ -31,17 +31,15 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes one case in so many, and at least twice as many of all.
+    /// Takes one case in so many, and twice as many if a share of all is asked for.
     pub fn one_in(few: u64) -> Self {
         Self::between(few, (few / 2).max(1))
     }
 
-    /// Takes one case in `few`, and of all at least one in `most`.
+    /// Takes one case in `few`, and one in `most` if a share of all is asked for.
     pub fn between(few: u64, most: u64) -> Self {
         assert!((1..few.max(2)).contains(&most));
-        let of_all =
-            number("EVERSEEN_ONE_IN").map_or(1, |one_in| one_in.max(few / 2).clamp(1, most));
-        Self::draw(all_or(of_all, few))
+        Self::draw(all_some_or(1, most, few))
     }
 
     /// Takes one case in so many, and each with `EVERSEEN_ALL=1`: cases that cost little.

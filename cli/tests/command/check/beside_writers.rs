@@ -86,7 +86,7 @@ fn a_check_sees_what_later_runs_add_and_outlasts_their_checkpoints() {
 #[test]
 fn long_checks_outlast_all_short_runs_beside_them() {
     let is_set = |variable| std::env::var_os(variable).is_some();
-    let runs = match (is_set("EVERSEEN_ALL"), is_set("EVERSEEN_ONE_IN")) {
+    let runs = match (is_set("EVERSEEN_ALL"), is_set("EVERSEEN_SOME")) {
         (true, false) => 200,
         (true, true) => 36,
         (false, _) => 12,
